@@ -1,0 +1,427 @@
+package wheelcache
+
+import (
+	"math"
+	"math/bits"
+	"sync/atomic"
+	"time"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// A Cache holds values for keys, each for a lifetime. All methods may be called
+// by any number of goroutines at once. It must be made by New.
+type Cache[K comparable, V any] struct {
+	hash     hasher[K]
+	shards   []shard[K, V] // a power of two
+	shift    uint8         // hash >> shift is the index of the shard
+	slots    int           // of each wheel, 0 for as many as it needs
+	tick     time.Duration
+	ttl      time.Duration // what Set gives, if there is no policy
+	policy   expiry.Policy[K, V]
+	traits   expiry.Traits
+	slides   bool            // the policy has to be asked when a key is read
+	removals *removals[K, V] // nil if nobody wants to know
+	reads    readCounters
+
+	clock    clock
+	driver   driver
+	closed   atomic.Bool
+	refused  atomic.Uint64
+	lateness lateness
+}
+
+// New returns an empty cache, or an error that says which option is wrong and
+// what is allowed. Close it when it is not needed any more; a cache that is
+// dropped without Close is collected, too, and no goroutine of it stays.
+func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
+	o, err := o.validate()
+	if err != nil {
+		return nil, err
+	}
+	c := &Cache[K, V]{
+		hash:   newHasher(o.Hash),
+		shards: make([]shard[K, V], o.Shards),
+		shift:  uint8(64 - bits.Len(uint(o.Shards-1))),
+		slots:  o.Slots,
+		tick:   o.Tick,
+		ttl:    o.TTL,
+		policy: o.Expiry,
+		reads:  newReadCounters(),
+	}
+	if o.Expiry != nil {
+		c.traits = expiry.TraitsOf(o.Expiry)
+		c.slides = !c.traits.ReadKeeps
+	}
+	c.clock.init(o.Clock, o.ExactClock)
+	if o.OnRemoval != nil {
+		c.removals = newRemovals(o.OnRemoval, &c.clock, o.Logger, c.resume)
+	}
+	for i := range c.shards {
+		c.shards[i].init(c, o.Capacity/o.Shards, float64(i)/float64(o.Shards))
+	}
+	c.initDriver()
+	return c, nil
+}
+
+// resume lets expiry go on that had stopped because too many removals were
+// pending.
+func (c *Cache[K, V]) resume() {
+	c.arm(c.clock.now())
+}
+
+// at returns the shard of a key and the part of the key's hash that the shard
+// knows it by.
+func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
+	h := c.hash.sum(key)
+	return &c.shards[h>>1>>(c.shift-1)], uint32(h)
+}
+
+// Get returns the value of key, unless it is absent or expired. It takes no
+// lock, allocates nothing, and reads no clock unless the deadline is less than
+// half a second away (see Options.ExactClock). It counts as a hit or a miss. With
+// a sliding policy, it moves the deadline.
+func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
+	s, hash := c.at(key)
+	value, deadline, at, o := s.get(hash, key)
+	if o != hit || deadline <= c.clock.horizon.Load() {
+		value, deadline, at, o = c.look(s, hash, key, value, deadline, at, o)
+		if o != hit {
+			c.reads.mine().misses.Add(1)
+			return value, false
+		}
+	}
+	if c.slides {
+		c.slide(s, hash, key, value, deadline, at)
+	}
+	c.reads.mine().hits.Add(1)
+	return value, true
+}
+
+// Peek is Get without the traces: it counts nothing and moves no deadline.
+func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
+	s, hash := c.at(key)
+	value, deadline, at, o := s.get(hash, key)
+	if o != hit || deadline <= c.clock.horizon.Load() {
+		value, _, _, o = c.look(s, hash, key, value, deadline, at, o)
+	}
+	return value, o == hit
+}
+
+// look completes a read that could not be answered at once: the reader was
+// disturbed too often, or the deadline is so close that it takes the precise
+// clock to decide. It answers hit for a live entry, otherwise miss and a zero
+// value.
+func (c *Cache[K, V]) look(s *shard[K, V], hash uint32, key K, value V, deadline int64, at sighting, o outcome) (V, int64, sighting, outcome) {
+	var zero V
+	for {
+		switch o {
+		case miss:
+			return zero, 0, at, miss
+		case torn:
+			value, deadline, at, o = s.getLocked(hash, key)
+			continue
+		}
+		if deadline == expiry.NoDeadline {
+			return value, deadline, at, hit
+		}
+		now := c.clock.now()
+		c.askedPrecisely(now)
+		if !expiry.Expired(deadline, now) {
+			return value, deadline, at, hit
+		}
+		// A sliding reader may have been about to move the deadline, having looked
+		// at the clock before it: it must not do so after this read has found the
+		// entry expired. If the entry is unchanged now, then it will not.
+		if at.current() {
+			return zero, 0, at, miss
+		}
+		value, deadline, at, o = s.get(hash, key)
+	}
+}
+
+// Set stores value for key with the lifetime of Options.TTL or Options.Expiry.
+// When it returns, the value is there. It allocates nothing if the value has at
+// most 32 bytes and the table does not have to grow. On a closed cache it stores
+// nothing and counts in Stats.Refused.
+func (c *Cache[K, V]) Set(key K, value V) {
+	if c.policy != nil {
+		c.setByPolicy(key, value)
+		return
+	}
+	c.SetTTL(key, value, c.ttl)
+}
+
+// SetTTL stores value for key with a lifetime of its own. Zero or less means
+// that the entry is expired on arrival: it is never seen, what was there before
+// is gone, and OnRemoval is told of both. expiry.Never means that it does not
+// expire.
+func (c *Cache[K, V]) SetTTL(key K, value V, ttl time.Duration) {
+	now := c.clock.read()
+	if ttl <= 0 {
+		c.setDead(key, value)
+		return
+	}
+	c.store(key, value, c.clock.deadline(ttl, now), now)
+}
+
+// SetDeadline stores value for key until t; if t is not in the future, that is
+// as with SetTTL. The zero Time means that the entry does not expire. A t
+// without a monotonic reading is taken relative to the wall clock at the time
+// of the call; setting the wall clock later does not move the deadline.
+func (c *Cache[K, V]) SetDeadline(key K, value V, t time.Time) {
+	deadline, now := c.clock.instant(t)
+	if expiry.Expired(deadline, now) {
+		c.setDead(key, value)
+		return
+	}
+	c.store(key, value, deadline, now)
+}
+
+// store stores a value whose deadline has not passed.
+func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
+	s, hash := c.at(key)
+	b := newBox(value)
+	c.removals.awaitRoom()
+	s.mu.Lock()
+	if c.closed.Load() {
+		s.mu.Unlock()
+		c.refused.Add(1)
+		return
+	}
+	wake := s.put(hash, key, value, b, deadline, now)
+	s.mu.Unlock()
+	c.settle(wake)
+}
+
+// settle does what is to be done after a shard's lock has been released: it
+// wakes the driver in time and has removals delivered.
+func (c *Cache[K, V]) settle(wake int64) {
+	if wake < c.driver.wakeAt.Load() {
+		c.arm(wake)
+	}
+	c.removals.start()
+}
+
+// setDead stores a value that is expired on arrival.
+func (c *Cache[K, V]) setDead(key K, value V) {
+	now := c.clock.now()
+	s, hash := c.at(key)
+	c.removals.awaitRoom()
+	s.mu.Lock()
+	if c.closed.Load() {
+		s.mu.Unlock()
+		c.refused.Add(1)
+		return
+	}
+	if p, ok := s.find(hash, key); ok {
+		s.takeAt(p, p.bucket.begin(), Replaced, now)
+	}
+	s.arriveDead(key, value, now)
+	s.mu.Unlock()
+	c.settle(expiry.NoDeadline)
+}
+
+// Move gives the entry of key a new lifetime that begins now, with the same
+// value: zero or less expires it, expiry.Never keeps it for good. It returns
+// false, and does nothing, if key is absent or expired.
+func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
+	now := c.clock.read()
+	if ttl <= 0 {
+		ttl, now = 0, c.clock.now()
+	}
+	deadline := c.clock.deadline(ttl, now)
+	s, hash := c.at(key)
+	c.removals.awaitRoom()
+	s.mu.Lock()
+	p, ok := s.find(hash, key)
+	if !ok || c.closed.Load() {
+		s.mu.Unlock()
+		return false
+	}
+	wake := expiry.NoDeadline
+	opened := p.bucket.begin()
+	switch ok = s.liveAt(p, now); {
+	case ok && ttl == 0:
+		p.slot.deadline.Store(deadline)
+		s.takeAt(p, opened, Expired, now)
+	case ok:
+		wake = s.moveAt(p, opened, deadline)
+	default:
+		p.bucket.end(opened)
+	}
+	s.mu.Unlock()
+	c.settle(wake)
+	return ok
+}
+
+// Touch restarts the lifetime of key: that which Set gives, or which the policy
+// gives to a new entry. It returns false, and does nothing, if key is absent or
+// expired.
+func (c *Cache[K, V]) Touch(key K) bool {
+	if c.policy == nil {
+		return c.Move(key, c.ttl)
+	}
+	return c.touchByPolicy(key)
+}
+
+// Delete removes the entry of key. It returns false if it was absent or expired.
+func (c *Cache[K, V]) Delete(key K) bool {
+	_, ok := c.delete(key)
+	return ok
+}
+
+// GetAndDelete removes the entry of key and returns its value, unless it was
+// absent or expired. Of several calls at once, one gets the value. It counts as
+// neither hit nor miss.
+func (c *Cache[K, V]) GetAndDelete(key K) (value V, ok bool) {
+	return c.delete(key)
+}
+
+func (c *Cache[K, V]) delete(key K) (value V, ok bool) {
+	now := c.clock.read()
+	s, hash := c.at(key)
+	c.removals.awaitRoom()
+	s.mu.Lock()
+	if p, found := s.find(hash, key); found {
+		v := peekValue[K, V](p.slot)
+		if ok = s.takeAt(p, p.bucket.begin(), Deleted, now); ok {
+			value = v
+		}
+	}
+	s.mu.Unlock()
+	c.settle(expiry.NoDeadline)
+	return value, ok
+}
+
+// An Entry is a value with its times.
+type Entry[K comparable, V any] struct {
+	Key      K
+	Value    V
+	Deadline time.Time     // zero if the entry does not expire
+	TTL      time.Duration // what remains of its life: expiry.Never if it does not expire
+}
+
+// Entry returns the value of key and its times, unless it is absent or expired.
+// Like Peek, it counts nothing and moves no deadline.
+func (c *Cache[K, V]) Entry(key K) (e Entry[K, V], ok bool) {
+	s, hash := c.at(key)
+	value, deadline, at, o := s.get(hash, key)
+	value, deadline, _, o = c.look(s, hash, key, value, deadline, at, o)
+	if o != hit {
+		return e, false
+	}
+	return Entry[K, V]{key, value, c.clock.time(deadline), max(expiry.Remaining(deadline, c.clock.now()), 0)}, true
+}
+
+// Len returns the number of entries, without looking at their deadlines: it may
+// count some that expired within the last tick. It takes each shard's lock in
+// turn.
+func (c *Cache[K, V]) Len() int {
+	n := 0
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n += s.count
+		s.mu.Unlock()
+	}
+	return n
+}
+
+// Stats returns what the cache has counted so far. It takes each shard's lock in
+// turn.
+func (c *Cache[K, V]) Stats() Stats {
+	st := Stats{
+		Refused:     c.refused.Load(),
+		MissedTicks: c.driver.missed.Load(),
+		Lateness:    c.lateness.snapshot(),
+	}
+	st.Hits, st.Misses = c.reads.sum()
+	if r := c.removals; r != nil {
+		st.CallbackPanics = r.panics.Load()
+		st.Pending = r.pending()
+	}
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		st.Sets += s.sets
+		st.Expired += s.removed[Expired]
+		st.Evicted += s.removed[Evicted]
+		st.Deleted += s.removed[Deleted]
+		st.Replaced += s.removed[Replaced]
+		st.Cleared += s.removed[Cleared]
+		st.Entries += s.count
+		if s.wheel != nil {
+			st.Waiting += s.wheel.Len()
+		}
+		s.mu.Unlock()
+	}
+	return st
+}
+
+// Flush removes everything that is due now and returns when OnRemoval has been
+// told of it and of all earlier removals. Called from OnRemoval, it does not
+// wait for OnRemoval. There is no need to call it but for tests on a fake clock,
+// or to see exact counts.
+func (c *Cache[K, V]) Flush() {
+	for i := range c.shards {
+		s := &c.shards[i]
+		for more := true; more; {
+			now := c.clock.now()
+			c.removals.awaitRoom()
+			more = s.advance(now, drainPerHold)
+			c.removals.start()
+		}
+	}
+	c.removals.drain()
+}
+
+// Close stops the cache and waits until it has stopped: no goroutine of it runs
+// any more, no timer is pending, and OnRemoval has been told of every removal so
+// far. Entries stay where they are: reads go on and honour deadlines. Removing
+// them still works, with OnRemoval called by the goroutine that removes. Storing
+// and moving do nothing. Close may be called more than once, and from
+// OnRemoval, where it does not wait for OnRemoval. The error is always nil.
+func (c *Cache[K, V]) Close() error {
+	c.closed.Store(true)
+	// Stores check closed under the lock: after this, none is in progress.
+	for i := range c.shards {
+		c.shards[i].mu.Lock()
+		c.shards[i].mu.Unlock() //nolint:staticcheck // an empty section is the point
+	}
+	c.driver.timer.Stop()
+	c.driver.running.Lock()
+	c.driver.running.Unlock() //nolint:staticcheck // likewise
+	c.clock.sleep()
+	c.removals.close()
+	return nil
+}
+
+// Time in ticks. A tick t has passed when t*c.tick nanoseconds have.
+
+// tickAfter returns the first tick that passes at the deadline or after it.
+func (c *Cache[K, V]) tickAfter(deadline int64) int64 {
+	tick := deadline / int64(c.tick)
+	if deadline%int64(c.tick) > 0 {
+		tick++
+	}
+	return tick
+}
+
+// tickBefore returns the last tick that has passed at an instant.
+func (c *Cache[K, V]) tickBefore(instant int64) int64 {
+	tick := instant / int64(c.tick)
+	if instant%int64(c.tick) < 0 {
+		tick--
+	}
+	return tick
+}
+
+// instantOf returns when tick passes. Beyond the range of instants it is as late
+// as can be, but not never.
+func (c *Cache[K, V]) instantOf(tick int64) int64 {
+	if tick > math.MaxInt64/int64(c.tick) {
+		return expiry.NoDeadline - 1
+	}
+	return tick * int64(c.tick)
+}

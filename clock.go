@@ -1,0 +1,186 @@
+package wheelcache
+
+import (
+	"math"
+	"sync/atomic"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// A clock tells the time in nanoseconds since the cache was made, by the
+// monotonic clock: setting the wall clock changes no lifetime.
+//
+// # The coarse clock
+//
+// Reading the precise clock takes 25 ns alone, but it waits for all loads before
+// it, so that the cache misses of successive reads no longer overlap: a Get of
+// one among a million entries would take three times as long. So there is a
+// coarse clock, one word that the driver sets every refreshPeriod while the
+// cache is in use, and the precise one is read only where the answer could
+// depend on it:
+//
+//	        coarse            coarse+slack = horizon
+//	          |    now?            |
+//	----------+-----+--------------+------------------> time
+//	                   deadline?     deadline: certainly live
+//	                   ask precisely
+//
+// The true time is somewhere between coarse and coarse plus the delay of the
+// driver. While that delay is below slack, an entry with a deadline beyond the
+// horizon is live for certain. Where it is not, whoever next reads the precise
+// clock and finds that it has passed the horizon puts the coarse clock to sleep.
+// What remains is a read that looks at no deadline closer than slack while the
+// driver does not run for longer than slack, as when the process is stopped and
+// goes on: it may be late by the difference, until the driver's timer, overdue,
+// has fired. ExactClock excludes even that.
+//
+// Asleep, the horizon is later than every deadline, so that all ask precisely.
+// That is the state from the start, while the cache is hardly used, after Close,
+// and always with an injected clock or ExactClock. Many precise reads in a row
+// wake the coarse clock; disuse puts it to sleep.
+//
+// Set counts a lifetime from the coarse clock if it is at least 128 periods
+// long, when there is a coarse clock; the entry then expires up to one period
+// (plus the delay of the driver) before its time, never after it.
+type clock struct {
+	epoch    time.Time
+	injected clockwork.Clock // nil: package time
+	exact    bool            // the coarse clock is never woken
+
+	_       [64]byte // the horizon is read by all and written 50 times a second
+	horizon atomic.Int64
+	_       [56]byte
+
+	precise atomic.Uint32 // reads of the precise clock while asleep, modulo 2^32
+}
+
+const (
+	refreshPeriod  = 20 * time.Millisecond
+	slack          = 500 * time.Millisecond
+	coarseLifetime = 128 * refreshPeriod
+
+	asleep     int64 = math.MaxInt64 - 1 // of the horizon: all but expiry.NoDeadline is before it
+	wakeAfter        = 256               // precise reads
+	unread     int64 = math.MinInt64     // stands for a time not asked for yet
+	usedPeriod       = 500 * time.Millisecond
+	usedEnough       = wakeAfter / 2 // operations per usedPeriod that keep the coarse clock awake
+)
+
+func (k *clock) init(injected clockwork.Clock, exact bool) {
+	k.injected = injected
+	k.exact = exact || injected != nil
+	if injected != nil {
+		k.epoch = injected.Now()
+	} else {
+		k.epoch = time.Now()
+	}
+	k.horizon.Store(asleep)
+}
+
+// now reads the precise clock.
+func (k *clock) now() int64 {
+	if k.injected != nil {
+		return int64(k.injected.Now().Sub(k.epoch))
+	}
+	return int64(time.Since(k.epoch))
+}
+
+// read returns the time for an operation that will take a lock. An injected
+// clock is asked now, because it is the user's code; the real one can be asked
+// under the lock too, if at all: the answer is unread.
+func (k *clock) read() int64 {
+	if k.injected != nil {
+		return k.now()
+	}
+	return unread
+}
+
+// expired reports whether the deadline has passed. now may be unread.
+func (k *clock) expired(deadline, now int64) bool {
+	if now == unread {
+		if deadline > k.horizon.Load() {
+			return false
+		}
+		now = k.now()
+	}
+	return expiry.Expired(deadline, now)
+}
+
+// deadline returns the deadline of a lifetime that begins now, which may be
+// unread.
+func (k *clock) deadline(ttl time.Duration, now int64) int64 {
+	if ttl == expiry.Never {
+		return expiry.NoDeadline
+	}
+	if now == unread {
+		if h := k.horizon.Load(); h != asleep && ttl >= coarseLifetime {
+			now = h - int64(slack)
+		} else {
+			now = k.now()
+		}
+	}
+	return expiry.Deadline(now, ttl)
+}
+
+// awake reports whether there is a coarse clock at the moment.
+func (k *clock) awake() bool {
+	return k.horizon.Load() != asleep
+}
+
+// refresh sets the coarse clock, if it is awake.
+func (k *clock) refresh(now int64) {
+	if h := k.horizon.Load(); h != asleep {
+		k.horizon.CompareAndSwap(h, now+int64(slack))
+	}
+}
+
+// sleep puts the coarse clock to sleep.
+func (k *clock) sleep() {
+	k.horizon.Store(asleep)
+}
+
+// wantsWaking counts a read of the precise clock that a coarse one might have
+// saved, and reports whether there have been enough to wake it. It also notices
+// if the coarse clock has been left behind.
+func (k *clock) wantsWaking(now int64) bool {
+	h := k.horizon.Load()
+	if h != asleep {
+		if now >= h {
+			k.horizon.CompareAndSwap(h, asleep)
+		}
+		return false
+	}
+	return !k.exact && k.precise.Add(1)%wakeAfter == 0
+}
+
+// wake starts the coarse clock, which the driver must refresh from then on.
+func (k *clock) wake(now int64) {
+	k.horizon.CompareAndSwap(asleep, now+int64(slack))
+}
+
+// time returns the instant as a time.Time, the zero one for no deadline.
+func (k *clock) time(instant int64) time.Time {
+	if instant == expiry.NoDeadline {
+		return time.Time{}
+	}
+	return k.epoch.Add(time.Duration(instant))
+}
+
+// instant returns the deadline that t stands for: no deadline for the zero
+// Time. A Time without a monotonic reading is taken relative to the wall clock
+// as it is set now.
+func (k *clock) instant(t time.Time) (deadline, now int64) {
+	wall := time.Now
+	if k.injected != nil {
+		wall = k.injected.Now
+	}
+	w := wall()
+	now = int64(w.Sub(k.epoch))
+	if t.IsZero() {
+		return expiry.NoDeadline, now
+	}
+	return expiry.Deadline(now, t.Sub(w)), now
+}

@@ -1,0 +1,217 @@
+package wheelcache
+
+import (
+	"fmt"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// An Op is what the function given to Compute wants done.
+type Op uint8
+
+const (
+	// OpKeep leaves the entry, or its absence, as it is.
+	OpKeep Op = iota
+	// OpStore stores the value, with the lifetime that Set gives.
+	OpStore
+	// OpRemove removes the entry.
+	OpRemove
+)
+
+// found is what an edit finds under the lock. Only what is live has a value and
+// a deadline.
+type found[V any] struct {
+	value    V
+	deadline int64
+	at       sighting
+	live     bool
+}
+
+// is reports whether e is what was seen.
+func (e found[V]) is(seen view[V]) bool {
+	return e.live == seen.live && (!e.live || e.at == seen.at)
+}
+
+// A change is what an edit does.
+type change[V any] struct {
+	op       changeOp
+	value    V
+	deadline int64
+}
+
+type changeOp uint8
+
+const (
+	changeNothing changeOp = iota
+	changeStore            // store value with deadline
+	changeValue            // store value and keep the deadline
+	changeMove             // keep the value
+	changeRemove
+)
+
+// edit finds key, asks decide what to do, and does it, all under the lock of the
+// shard. Only a live entry can be moved, given another value or removed. It
+// reports whether it was done: on a closed cache only removing is.
+func (c *Cache[K, V]) edit(key K, now int64, decide func(found[V]) change[V]) (done bool) {
+	s, hash := c.at(key)
+	c.removals.awaitRoom()
+	wake, done := s.edit(hash, key, now, decide)
+	c.settle(wake)
+	return done
+}
+
+func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) change[V]) (wake int64, done bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock() // decide may panic
+	p, present := s.find(hash, key)
+	var e found[V]
+	if present {
+		opened := p.bucket.begin()
+		if e.live = s.liveAt(p, now); e.live {
+			e.value = peekValue[K, V](p.slot)
+			e.deadline = p.slot.deadline.Load()
+			e.at = sighting{p.bucket, p.slot, opened}
+		}
+		p.bucket.end(opened)
+	}
+	ch := decide(e)
+	if ch.op == changeNothing {
+		return expiry.NoDeadline, true
+	}
+	if ch.op != changeRemove && s.cache.closed.Load() {
+		if ch.op != changeMove {
+			s.cache.refused.Add(1)
+		}
+		return expiry.NoDeadline, false
+	}
+	switch {
+	case ch.op == changeStore && s.cache.clock.expired(ch.deadline, now):
+		if present {
+			s.takeAt(p, p.bucket.begin(), Replaced, now)
+		}
+		s.arriveDead(key, ch.value, now)
+	case ch.op == changeStore && !present:
+		return s.putNew(hash, key, ch.value, newBox(ch.value), ch.deadline), true
+	case ch.op == changeStore:
+		return s.putAt(p, p.bucket.begin(), ch.value, newBox(ch.value), ch.deadline, now), true
+	case !e.live:
+		return expiry.NoDeadline, false
+	case ch.op == changeValue:
+		b := newBox(ch.value)
+		opened := p.bucket.begin()
+		return s.putAt(p, opened, ch.value, b, p.slot.deadline.Load(), now), true
+	case ch.op == changeMove:
+		return s.moveAt(p, p.bucket.begin(), ch.deadline), true
+	case ch.op == changeRemove:
+		s.takeAt(p, p.bucket.begin(), Deleted, now)
+	}
+	return expiry.NoDeadline, true
+}
+
+// Replace stores value for key, keeping the deadline, if key is present and has
+// not expired. It returns the value that was there.
+func (c *Cache[K, V]) Replace(key K, value V) (old V, ok bool) {
+	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
+		old, ok = e.value, e.live
+		if !ok {
+			return change[V]{}
+		}
+		return change[V]{op: changeValue, value: value}
+	})
+	if !done {
+		return *new(V), false
+	}
+	return old, ok
+}
+
+// GetOrSet returns the value of key and true, as Get does, if key is present and
+// has not expired. Otherwise it stores value, as Set does, and returns it and
+// false. Of several calls at once for an absent key, one stores.
+func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
+	s, hash := c.at(key)
+	seen := c.view(key)
+	if !seen.live {
+		now := c.clock.now()
+		ttl := c.lifetime(key, value, false, 0, now)
+		c.edit(key, now, func(e found[V]) change[V] {
+			if e.live {
+				seen = view[V](e)
+				return change[V]{}
+			}
+			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+		})
+	}
+	if !seen.live {
+		c.reads.mine().misses.Add(1)
+		return value, false
+	}
+	if c.slides {
+		c.slide(s, hash, key, seen.value, seen.deadline, seen.at)
+	}
+	c.reads.mine().hits.Add(1)
+	return seen.value, true
+}
+
+// Compute calls f with the value of key, or with a zero value and false if it is
+// absent or expired, and does what f answers. No other change of the key comes
+// in between; reads go on meanwhile. It returns the value that key has
+// afterwards, and false if it has none.
+//
+// f runs under a lock, together with the policy, if there is one: it should be
+// quick, and must not use the cache, which would be a deadlock. If f panics,
+// nothing is changed. An unknown Op panics.
+func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, ok bool) {
+	var before found[V]
+	now := c.clock.now()
+	done := c.edit(key, now, func(e found[V]) change[V] {
+		before = e
+		value, op := f(e.value, e.live)
+		switch op {
+		case OpKeep:
+			actual, ok = e.value, e.live
+			return change[V]{}
+		case OpStore:
+			ttl := c.lifetime(key, value, e.live, e.deadline, now)
+			if ok = ttl > 0; ok {
+				actual = value
+			}
+			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+		case OpRemove:
+			if !e.live {
+				return change[V]{}
+			}
+			return change[V]{op: changeRemove}
+		}
+		panic(fmt.Sprintf("wheelcache: Compute: the function answered Op(%d); OpKeep, OpStore and OpRemove are allowed", op))
+	})
+	if !done {
+		return before.value, before.live
+	}
+	return actual, ok
+}
+
+// CompareAndSwap stores new for key, keeping the deadline, if the value of key
+// is old. It returns false if it is not, or if key is absent or expired.
+func CompareAndSwap[K comparable, V comparable](c *Cache[K, V], key K, old, new V) bool {
+	swapped := false
+	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
+		if swapped = e.live && e.value == old; !swapped {
+			return change[V]{}
+		}
+		return change[V]{op: changeValue, value: new}
+	})
+	return swapped && done
+}
+
+// CompareAndDelete removes the entry of key if its value is old. It returns
+// false if it is not, or if key is absent or expired.
+func CompareAndDelete[K comparable, V comparable](c *Cache[K, V], key K, old V) bool {
+	deleted := false
+	c.edit(key, c.clock.read(), func(e found[V]) change[V] {
+		if deleted = e.live && e.value == old; !deleted {
+			return change[V]{}
+		}
+		return change[V]{op: changeRemove}
+	})
+	return deleted
+}

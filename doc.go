@@ -1,0 +1,2 @@
+// Package wheelcache is a cache.
+package wheelcache

@@ -1,0 +1,148 @@
+package wheelcache
+
+import (
+	"time"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// What a policy has to be asked for. Policies are the user's code, so they are
+// never asked under a lock (but for Compute, whose function runs there anyway):
+// the answer is worked out from what a reader sees, and takes effect under the
+// lock only if that is still so. Otherwise the policy is asked again.
+
+// maxAsked bounds how often a policy is asked for one operation, should others
+// change the bucket all the time. The last answer is taken as it is.
+const maxAsked = 16
+
+// A view is what a reader has seen of a key.
+type view[V any] struct {
+	value    V
+	deadline int64
+	at       sighting
+	live     bool
+}
+
+// view returns what can be seen of key. What is not live is a zero view.
+func (c *Cache[K, V]) view(key K) view[V] {
+	s, hash := c.at(key)
+	value, deadline, at, o := s.get(hash, key)
+	value, deadline, at, o = c.look(s, hash, key, value, deadline, at, o)
+	return view[V]{value, deadline, at, o == hit}
+}
+
+// setByPolicy is Set with Options.Expiry.
+func (c *Cache[K, V]) setByPolicy(key K, value V) {
+	if c.traits.UpdateCreates {
+		c.SetTTL(key, value, c.policy.Create(key, value))
+		return
+	}
+	for asked, stored := 1, false; !stored; asked++ {
+		seen := c.view(key)
+		now := c.clock.now()
+		ttl := c.lifetime(key, value, seen.live, seen.deadline, now)
+		c.edit(key, now, func(e found[V]) change[V] {
+			if !e.is(seen) && asked < maxAsked {
+				return change[V]{}
+			}
+			stored = true
+			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+		})
+	}
+}
+
+// lifetime returns the lifetime that value is to have, which is to be stored
+// for key.
+func (c *Cache[K, V]) lifetime(key K, value V, live bool, deadline, now int64) time.Duration {
+	switch {
+	case c.policy == nil:
+		return c.ttl
+	case live && !c.traits.UpdateCreates:
+		return c.policy.Update(key, value, expiry.Remaining(deadline, now))
+	}
+	return c.policy.Create(key, value)
+}
+
+// touchByPolicy is Touch with Options.Expiry.
+func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
+	for asked := 1; ; asked++ {
+		seen := c.view(key)
+		if !seen.live {
+			return false
+		}
+		now := c.clock.now()
+		ttl := c.policy.Create(key, seen.value)
+		again := false
+		c.edit(key, now, func(e found[V]) change[V] {
+			if !e.is(seen) && asked < maxAsked {
+				again = true
+				return change[V]{}
+			}
+			ok = e.live
+			return change[V]{op: changeMove, deadline: expiry.Deadline(now, ttl)}
+		})
+		if !again {
+			return ok && !c.closed.Load()
+		}
+	}
+}
+
+// slide lets the policy move the deadline of an entry that has been read: a
+// later deadline without the lock, and without touching the wheel, whose record
+// will be told when it comes up. It is not written if it is later by less than a
+// tick, so that the line of a key that is read all the time stays clean; the
+// lifetime is short by less than that. With an injected clock it always is.
+func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, value V, deadline int64, at sighting) {
+	for range maxAsked {
+		// The horizon is loaded once, so that both times below are by one clock.
+		horizon := c.clock.horizon.Load()
+		now := horizon - int64(slack)
+		near := deadline <= horizon || horizon == asleep
+		if near {
+			now = c.clock.now()
+		}
+		remaining := expiry.Remaining(deadline, now)
+		ttl := c.policy.Read(key, value, remaining)
+		if ttl == remaining || c.closed.Load() {
+			return
+		}
+		if !near && ttl < coarseLifetime {
+			now = c.clock.now()
+		}
+		moved := expiry.Deadline(now, ttl)
+		switch {
+		case moved < deadline || deadline == expiry.NoDeadline:
+			if c.advanceDeadline(key, at, moved, now) {
+				return
+			}
+		case moved-deadline < int64(c.tick) && c.clock.injected == nil:
+			return
+		case at.begin():
+			// See look: from here on others who find the entry expired look again.
+			if !near || c.clock.injected != nil || !expiry.Expired(deadline, c.clock.now()) {
+				at.slot.deadline.Store(moved)
+			}
+			at.bucket.end(at.version)
+			return
+		}
+		// The bucket has changed. If the entry is there still, read it anew.
+		var o outcome
+		value, deadline, at, o = s.getLocked(hash, key)
+		if o != hit || c.clock.expired(deadline, c.clock.read()) {
+			return
+		}
+	}
+}
+
+// advanceDeadline moves the deadline of an entry to an earlier instant, for
+// which the wheel needs a record. It reports whether the entry was as it had
+// been seen.
+func (c *Cache[K, V]) advanceDeadline(key K, at sighting, deadline, now int64) (same bool) {
+	c.edit(key, now, func(e found[V]) change[V] {
+		if same = e.live && e.at == at; !same {
+			return change[V]{}
+		}
+		return change[V]{op: changeMove, deadline: deadline}
+	})
+	return same
+}

@@ -1,0 +1,158 @@
+package wheelcache
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+	"time"
+)
+
+// Stats are what a cache has counted since it was made. Every store ends up in
+// exactly one place:
+//
+//	Sets == Entries + Expired + Evicted + Deleted + Replaced + Cleared
+//
+// Counters of different shards are read one after the other, so that holds
+// exactly only while nobody writes.
+type Stats struct {
+	Hits   uint64 // Gets, and GetOrSets, that found a live entry
+	Misses uint64 // and those that did not
+	Sets   uint64 // values stored, by whatever method
+
+	Expired  uint64 // entries removed because their deadline had passed
+	Evicted  uint64 // entries removed to stay within a bound
+	Deleted  uint64 // entries removed by a call
+	Replaced uint64 // values overwritten while they were live
+	Cleared  uint64 // entries removed by Clear
+
+	Refused        uint64 // stores that were not done because the cache was closed
+	MissedTicks    uint64 // ticks that passed before expiry woke up for them
+	CallbackPanics uint64 // panics in OnRemoval
+	Pending        int    // removals that OnRemoval has not been told of yet
+
+	Entries int // present now, those included that expired within the last tick
+	Waiting int // records in the timing wheels: one per entry that can expire, and leftovers
+
+	// Lateness is how long after their deadlines expired entries were removed.
+	// Nobody could read them in that time.
+	Lateness Histogram
+}
+
+// A Histogram counts durations in buckets that are at most a quarter wide,
+// relative to their bounds, from 1 µs to about 18 minutes.
+type Histogram struct {
+	Count  uint64
+	Sum    time.Duration
+	Max    time.Duration
+	Counts [histogramBuckets]uint64 // durations of at most BucketBound(i), and more than the bound before
+}
+
+const (
+	histogramFirst   = 10 // 2^10 ns is the bound of the first bucket
+	histogramSteps   = 4  // buckets per power of two
+	histogramBuckets = 30*histogramSteps + 2
+)
+
+// BucketBound returns the inclusive upper bound of bucket i. The last bucket has
+// none: it is the largest Duration.
+func BucketBound(i int) time.Duration {
+	if i >= histogramBuckets-1 {
+		return 1<<63 - 1
+	}
+	if i <= 0 {
+		return 1 << histogramFirst
+	}
+	octave, step := (i-1)/histogramSteps, (i-1)%histogramSteps+1
+	base := time.Duration(1) << (histogramFirst + octave)
+	return base + base/histogramSteps*time.Duration(step)
+}
+
+// bucketOfDuration returns the bucket that d belongs to.
+func bucketOfDuration(d time.Duration) int {
+	if d <= 1<<histogramFirst {
+		return 0
+	}
+	n := uint64(d - 1) // so that bounds are inclusive
+	octave := bits.Len64(n) - 1 - histogramFirst
+	step := int(n >> (octave + histogramFirst - 2) & (histogramSteps - 1))
+	return min(1+octave*histogramSteps+step, histogramBuckets-1)
+}
+
+// Quantile returns a bound that a share q of the durations did not exceed, at
+// most a quarter too high. It is 0 if there are none.
+func (h *Histogram) Quantile(q float64) time.Duration {
+	rank := uint64(q * float64(h.Count))
+	for i, n := range h.Counts {
+		if n > 0 && rank < n {
+			return min(BucketBound(i), h.Max)
+		}
+		rank -= min(rank, n)
+	}
+	return h.Max
+}
+
+// Mean returns the mean duration, 0 if there are none.
+func (h *Histogram) Mean() time.Duration {
+	if h.Count == 0 {
+		return 0
+	}
+	return h.Sum / time.Duration(h.Count)
+}
+
+// lateness is a Histogram that is being counted.
+type lateness struct {
+	count, sum atomic.Uint64
+	max        atomic.Int64
+	counts     [histogramBuckets]atomic.Uint64
+}
+
+func (l *lateness) record(d time.Duration) {
+	l.count.Add(1)
+	l.sum.Add(uint64(d))
+	l.counts[bucketOfDuration(d)].Add(1)
+	for m := l.max.Load(); int64(d) > m && !l.max.CompareAndSwap(m, int64(d)); m = l.max.Load() {
+	}
+}
+
+func (l *lateness) snapshot() (h Histogram) {
+	h.Count = l.count.Load()
+	h.Sum = time.Duration(l.sum.Load())
+	h.Max = time.Duration(l.max.Load())
+	for i := range l.counts {
+		h.Counts[i] = l.counts[i].Load()
+	}
+	return h
+}
+
+// Hits and misses are counted by every read, from all cores. One counter would
+// be a line that all cores fight for; so there are several, each on a line of
+// its own, and a goroutine takes one by the position of its stack: always the
+// same, and seldom that of another.
+type readCounters struct {
+	stripes []readStripe // a power of two
+	shift   uint8
+}
+
+type readStripe struct {
+	hits, misses atomic.Uint64
+	_            [48]byte
+}
+
+func newReadCounters() readCounters {
+	n := min(max(powerOfTwo(4*runtime.GOMAXPROCS(0)), 16), 256)
+	return readCounters{make([]readStripe, n), uint8(64 - bits.Len(uint(n-1)))}
+}
+
+// mine returns the stripe of the calling goroutine.
+func (r *readCounters) mine() *readStripe {
+	// Fibonacci hashing: stacks lie in rows, at distances of a power of two.
+	return &r.stripes[uint64(stackIndex())*0x9e3779b97f4a7c15>>r.shift]
+}
+
+func (r *readCounters) sum() (hits, misses uint64) {
+	for i := range r.stripes {
+		hits += r.stripes[i].hits.Load()
+		misses += r.stripes[i].misses.Load()
+	}
+	return hits, misses
+}

@@ -1,0 +1,581 @@
+package wheelcache
+
+import (
+	"math/bits"
+	"runtime"
+	"sync/atomic"
+)
+
+// A table maps keys to values and deadlines. It knows nothing of wheels,
+// clocks or callbacks. One goroutine at a time may change it, the holder of the
+// shard's lock; any number may read it meanwhile, without the lock.
+//
+// # Terms and picture
+//
+// Entries lie in the slots of buckets (words.go has their layout). A row of
+// buckets is a segment, an open-addressed hash table of its own, at most about
+// 32 KB large. A directory finds the segment by the top bits of the hash, as in
+// extendible hashing:
+//
+//	hash (low half):  segment bits | tag | bucket bits
+//	                      |                   |
+//	directory, depth 2    v                   v
+//	  00 --------> segment, depth 1:   [bucket][bucket][bucket]...
+//	  01 ------/                           |
+//	  10 --------> segment, depth 2        v
+//	  11 --------> segment, depth 2   control: 7 tags, overflow count; 7 slots
+//
+// An entry lives in its home bucket or, if that is full, in the first later one
+// with a vacant slot, cyclically; each full bucket that it passed counts it in
+// its overflow count. A search stops at the first bucket whose count is zero:
+// nearly always at home. Deleting takes the counts back, so no tombstones are
+// needed and deletes leave no dirt. (The counts are F14's. One that reached its
+// maximum, 255, is stuck there until the segment is rebuilt, which costs probes,
+// not answers.)
+//
+// # Growing
+//
+// An entry never moves within a segment. A full segment is replaced: by one
+// twice as large while it is small, by two of the same size after that, which
+// differ in the next bit of the hash. So the work of one growth step is bounded
+// by the size of a segment, under 100 µs, however large the table is; a resize
+// of the whole would hold the lock for milliseconds. In return the way to a
+// bucket is one load longer. Segments far from full are merged or replaced by
+// smaller ones, likewise.
+//
+// Segment sizes differ from shard to shard by a factor of up to two, so that
+// the shards of a cache do not all double at the same time: the memory of a
+// growing cache rises steadily, at about 1.7 slots per entry, not between 1.2
+// and 2.3.
+//
+// # Invariants
+//
+// A tag is zero if and only if its slot is vacant. A key is in at most one slot.
+// For each entry, every bucket between its home and its own has no vacant slot
+// before it was put there and counts it. A segment of depth d holds the entries
+// whose hashes agree in the top d bits, and stands in the directory at all
+// indexes with those bits. A segment has at most 6 entries for 7 slots, so every
+// search ends. check, in check_test.go, walks all that.
+//
+// # Reading without the lock
+//
+// words.go says why a copy is never torn. Beyond that: an entry never moves
+// within a segment, so a reader that goes from bucket to bucket cannot be
+// overtaken by an entry that was there all the time. A replaced segment is never
+// written again; a reader that is still in it answers as of the moment of
+// replacement, which lies within its own call.
+type table[K comparable, V any] struct {
+	dir           atomic.Pointer[directory]
+	keyPointers   uint8  // pointerWords of K and V
+	valuePointers uint8  //
+	maxBuckets    uint32 // of a segment; beyond that it is split, not enlarged
+
+	_ [48]byte // readers need what is above; below, the lock's holder writes
+
+	count int // entries
+}
+
+// A directory is immutable once published; every change makes a new one.
+type directory struct {
+	shift    uint8 // 32 - depth: hash >> shift is the index of the segment
+	segments []segment
+}
+
+// A segment is what the directory holds of one: by value, so that a reader is
+// at its buckets with one load less. The fill level is shared by the copies.
+type segment struct {
+	buckets
+	*fill
+}
+
+// fill is of a segment what changes. Only the lock's holder looks at it.
+type fill struct {
+	depth uint8 // how many top bits of the hash all entries share
+	count int
+	limit int
+}
+
+// bucketHead is what every bucket has, whatever its keys and values.
+type bucketHead struct {
+	// control: bytes 0 to 6 are the tags of the slots, byte 7 counts how many
+	// entries went past this bucket for lack of room.
+	control atomic.Uint64
+	// version is odd while slots are being changed. See words.go.
+	version atomic.Uint32
+	// marks will hold a 2-bit access counter per slot, for eviction.
+	marks atomic.Uint32
+}
+
+const (
+	maxSegmentBytes  = 32 << 10
+	maxDepth         = 12 // bits of the hash that choose the segment
+	bucketBits       = 12 // bits of the hash that choose the bucket
+	limitPerBucket   = 6
+	maxOverflow      = 255
+	overflowOne      = 1 << 56
+	lowBits          = 0x0101010101010101
+	highBits7        = 0x0080808080808080 // of the seven tags
+	frozen           = 1 << 31            // of a version: the segment has been replaced
+	optimisticTries  = 8
+	noTick           = 0 // of slotHead.tick: no record waits for the entry
+	spinsBeforeYield = 16
+)
+
+// init readies t for about capacity entries. phase, from 0 to 1, staggers
+// the sizes of segments.
+func (t *table[K, V]) init(capacity int, phase float64) {
+	t.keyPointers = pointerWords[K]()
+	t.valuePointers = pointerWords[V]()
+	largest := maxSegmentBytes / int(bucketSize[K, V]())
+	t.maxBuckets = uint32(max(1, int(float64(largest)*(1-phase/2))))
+	depth, n := 0, 1
+	if capacity > 0 {
+		for depth < maxDepth && bucketsFor(capacity>>depth) > largest {
+			depth++
+		}
+		n = bucketsFor(capacity >> depth)
+	}
+	segments := make([]segment, 1<<depth)
+	for i := range segments {
+		segments[i] = t.newSegment(n, uint8(depth))
+	}
+	t.dir.Store(&directory{uint8(32 - depth), segments})
+}
+
+// bucketsFor returns how many buckets n entries need that are expected, not
+// counted: hashing scatters them, and three standard deviations above the
+// expectation must fit.
+func bucketsFor(n int) int {
+	margin := 1
+	for margin*margin < 9*n {
+		margin++
+	}
+	return (n+margin)/limitPerBucket + 1
+}
+
+func (t *table[K, V]) newSegment(n int, depth uint8) segment {
+	m := newBuckets[K, V](n)
+	return segment{m, &fill{depth: depth, limit: int(m.n) * limitPerBucket}}
+}
+
+func (d *directory) of(hash uint32) *segment {
+	return &d.segments[hash>>d.shift]
+}
+
+// home returns where the search for hash begins.
+func (m *buckets) home(hash uint32) uint32 {
+	return uint32(uint64(hash&(1<<bucketBits-1)) * uint64(m.n) >> bucketBits)
+}
+
+// after returns the bucket after i, cyclically.
+func (m *buckets) after(i uint32) uint32 {
+	if i++; i < m.n {
+		return i
+	}
+	return 0
+}
+
+// tagOf returns the tag of hash, 1 to 255.
+func tagOf(hash uint32) uint64 {
+	tag := uint64(hash >> bucketBits & 0xff)
+	return tag | (tag-1)>>63
+}
+
+// matching returns a word with the high bit set in the bytes of the tags that
+// are equal to tag. Above a tag that is equal it may be set for one that is not.
+func matching(control, tag uint64) uint64 {
+	x := control ^ tag*lowBits
+	return (x - lowBits) &^ x & highBits7
+}
+
+// vacant returns a word whose lowest bit set stands for the first vacant slot.
+func vacant(control uint64) uint64 {
+	return (control - lowBits) &^ control & highBits7
+}
+
+// slotIn returns the slot that the lowest bit set of matches stands for.
+func slotIn(matches uint64) int {
+	return bits.TrailingZeros64(matches) / 8
+}
+
+// The answers of get.
+type outcome uint8
+
+const (
+	miss outcome = iota
+	hit
+	torn // a writer was in the way too often: ask again under the lock
+)
+
+// A sighting is where and when a reader saw an entry.
+type sighting struct {
+	bucket  *bucketHead
+	slot    *slotHead
+	version uint32
+}
+
+// get returns copies of the value and the deadline of key. It takes no lock,
+// writes nothing and allocates nothing.
+func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
+	seg := t.dir.Load().of(hash)
+	i := seg.home(hash)
+	tag := tagOf(hash)
+	tries := 0
+	for left := seg.n; left > 0; left-- {
+		b := bucketAt[K, V](seg.buckets, i)
+	again:
+		version := b.version.Load()
+		control := b.control.Load()
+		for m := matching(control, tag); m != 0; m &= m - 1 {
+			s := slotAt[K, V](b, slotIn(m))
+			k := loadKey[K](s, t.keyPointers)
+			value = loadValue[K, V](s, t.valuePointers)
+			deadline = s.deadline.Load()
+			if v := b.version.Load(); v != version || v&1 != 0 {
+				if tries++; tries > optimisticTries {
+					return value, 0, at, torn
+				}
+				goto again
+			}
+			if k == key {
+				return value, deadline, sighting{b, s, version}, hit
+			}
+		}
+		if control < overflowOne {
+			break
+		}
+		i = seg.after(i)
+	}
+	// The tags of a bucket are one word, read at once: an entry that was there
+	// throughout would have been met. So a miss needs no check of versions.
+	return *new(V), 0, at, miss
+}
+
+// current reports whether nothing in the bucket has changed since.
+func (at sighting) current() bool {
+	return at.bucket.version.Load() == at.version
+}
+
+// begin opens a change of the entry's deadline, and of nothing else, without the
+// lock. It fails if anything in the bucket has changed since, or the segment has
+// been replaced; then the caller must look again.
+func (at sighting) begin() bool {
+	return at.version&frozen == 0 && at.bucket.version.CompareAndSwap(at.version, at.version+1)
+}
+
+// begin opens a change of the bucket's slots and returns what end wants. The
+// caller has the lock, but a sliding reader may be in the bucket, for the few
+// instructions that it takes to change a deadline; begin waits for it. From then
+// on until end a deadline can be trusted to stay.
+func (b *bucketHead) begin() (opened uint32) {
+	for spins := 0; ; spins++ {
+		v := b.version.Load()
+		if v&1 == 0 && b.version.CompareAndSwap(v, v+1) {
+			return v
+		}
+		if spins >= spinsBeforeYield {
+			runtime.Gosched()
+		}
+	}
+}
+
+// end makes the change visible that begin opened.
+func (b *bucketHead) end(opened uint32) {
+	b.version.Store((opened + 2) &^ frozen)
+}
+
+// freeze makes every later change without the lock fail, so that the bucket can
+// be copied. Readers go on.
+func (b *bucketHead) freeze() {
+	b.version.Store((b.begin() + 2) | frozen)
+}
+
+// A spot is the place of an entry, for the lock's holder and until the next
+// insert or remove.
+type spot struct {
+	bucket *bucketHead
+	slot   *slotHead
+	index  int // of the slot in the bucket
+}
+
+// find returns the spot of key.
+func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {
+	return t.search(hash, func(s *slotHead) bool { return peekKey[K](s) == key })
+}
+
+// findRecord returns the spot of an entry whose wheel record waits for tick.
+func (t *table[K, V]) findRecord(hash, tick uint32) (spot, bool) {
+	return t.search(hash, func(s *slotHead) bool { return s.hash == hash && s.tick == tick })
+}
+
+// search returns the first spot with the tag of hash that is the wanted one.
+func (t *table[K, V]) search(hash uint32, wanted func(*slotHead) bool) (spot, bool) {
+	seg := t.dir.Load().of(hash)
+	i := seg.home(hash)
+	tag := tagOf(hash)
+	for left := seg.n; left > 0; left-- {
+		b := bucketAt[K, V](seg.buckets, i)
+		control := b.control.Load()
+		for m := matching(control, tag); m != 0; m &= m - 1 {
+			j := slotIn(m)
+			if s := slotAt[K, V](b, j); wanted(s) {
+				return spot{b, s, j}, true
+			}
+		}
+		if control < overflowOne {
+			break
+		}
+		i = seg.after(i)
+	}
+	return spot{}, false
+}
+
+// overwrite gives the entry at p another value and deadline. The bucket is open
+// before, and closed after.
+func (t *table[K, V]) overwrite(p spot, opened uint32, value V, b box, deadline int64) {
+	storeValue[K](p.slot, value, b, t.valuePointers)
+	p.slot.deadline.Store(deadline)
+	p.bucket.end(opened)
+}
+
+// insert puts in an entry whose key is not there yet.
+func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline int64) *slotHead {
+	seg := t.dir.Load().of(hash)
+	for seg.count >= seg.limit {
+		t.makeRoom(hash)
+		seg = t.dir.Load().of(hash)
+	}
+	seg.count++
+	t.count++
+	keyBox := newBox(key)
+	for i := seg.home(hash); ; i = seg.after(i) {
+		bucket := bucketAt[K, V](seg.buckets, i)
+		control := bucket.control.Load()
+		free := vacant(control)
+		if free == 0 {
+			bucket.control.Store(passed(control))
+			continue
+		}
+		j := slotIn(free)
+		s := slotAt[K, V](bucket, j)
+		s.hash = hash
+		s.tick = noTick
+		v := bucket.begin()
+		storeKey(s, key, keyBox, t.keyPointers)
+		storeValue[K](s, value, b, t.valuePointers)
+		s.deadline.Store(deadline)
+		bucket.control.Store(control | tagOf(hash)<<(8*j))
+		bucket.end(v)
+		return s
+	}
+}
+
+// passed returns control with one more entry that went past it.
+func passed(control uint64) uint64 {
+	if control < maxOverflow*overflowOne {
+		control += overflowOne
+	}
+	return control
+}
+
+// remove takes out the entry at p and makes the table smaller if that is due.
+// The bucket is open before, and closed after.
+func (t *table[K, V]) remove(p spot, opened uint32) {
+	hash := p.slot.hash
+	p.bucket.control.Store(p.bucket.control.Load() &^ (0xff << (8 * p.index)))
+	clearSlot[K, V](p.slot, t.keyPointers, t.valuePointers)
+	p.slot.tick = noTick
+	p.bucket.end(opened)
+
+	seg := t.dir.Load().of(hash)
+	for i := seg.home(hash); ; i = seg.after(i) {
+		b := bucketAt[K, V](seg.buckets, i)
+		if b == p.bucket {
+			break
+		}
+		if c := b.control.Load(); c < maxOverflow*overflowOne {
+			b.control.Store(c - overflowOne)
+		}
+	}
+	seg.count--
+	t.count--
+	if seg.count*8 < seg.limit && (seg.n > 1 || seg.depth > 0) {
+		t.reduce(hash)
+	}
+}
+
+// each calls f for the entries of a segment. f may not change the table.
+func each[K, V any](seg *segment, f func(*slotHead)) {
+	for i := range seg.n {
+		b := bucketAt[K, V](seg.buckets, i)
+		for control, j := b.control.Load(), 0; j < slotsPerBucket; j++ {
+			if control>>(8*j)&0xff != 0 {
+				f(slotAt[K, V](b, j))
+			}
+		}
+	}
+}
+
+// freeze makes sure that nothing in seg changes any more, without the lock.
+func freeze[K, V any](seg *segment) {
+	for i := range seg.n {
+		bucketAt[K, V](seg.buckets, i).freeze()
+	}
+}
+
+// makeRoom replaces the full segment of hash by a larger one or by two.
+func (t *table[K, V]) makeRoom(hash uint32) {
+	old := *t.dir.Load().of(hash)
+	if old.n < t.maxBuckets {
+		t.replace(hash, old.depth, t.rebuilt(t.sizeAbove(old.n), old.depth, old))
+		return
+	}
+	// A hash worth its name halves the segment. One that does not, such as a
+	// constant, would double the directory for nothing: enlarge the segment.
+	if zeros := t.zeros(&old); old.depth == maxDepth || zeros < old.count/16 || zeros > old.count-old.count/16 {
+		t.replace(hash, old.depth, t.rebuilt(2*int(old.n), old.depth, old))
+		return
+	}
+	depth := old.depth + 1
+	parts := [2]segment{t.newSegment(int(t.maxBuckets), depth), t.newSegment(int(t.maxBuckets), depth)}
+	t.copyTo(old, func(hash uint32) *segment { return &parts[hash>>(32-depth)&1] })
+	t.split(hash, depth, parts)
+}
+
+// zeros counts the entries that go to the first half when seg is split.
+func (t *table[K, V]) zeros(seg *segment) (n int) {
+	each[K, V](seg, func(s *slotHead) {
+		n += int(^s.hash >> (31 - seg.depth) & 1)
+	})
+	return n
+}
+
+// reduce makes the segment of hash smaller, together with its sibling if that is
+// nearly empty too.
+func (t *table[K, V]) reduce(hash uint32) {
+	d := t.dir.Load()
+	seg := *d.of(hash)
+	if seg.depth > 0 {
+		sibling := *d.of(hash ^ 1<<(32-seg.depth))
+		if sum := seg.count + sibling.count; sibling.depth == seg.depth && sum <= int(t.maxBuckets)*limitPerBucket/2 {
+			t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
+			return
+		}
+	}
+	if n := t.sizeFor(seg.count); n <= int(seg.n)/2 {
+		t.replace(hash, seg.depth, t.rebuilt(n, seg.depth, seg))
+	}
+}
+
+// sizeAbove returns the size that comes after n buckets, and sizeFor the one
+// for count entries and half as many again. Sizes are maxBuckets halved some
+// times.
+func (t *table[K, V]) sizeAbove(n uint32) int {
+	size := t.maxBuckets
+	for size/2 > n {
+		size /= 2
+	}
+	return int(size)
+}
+
+func (t *table[K, V]) sizeFor(count int) int {
+	size := int(t.maxBuckets)
+	for size > 1 && size/2*limitPerBucket >= count+count/2 {
+		size /= 2
+	}
+	return size
+}
+
+// rebuilt returns a new segment of n buckets with the entries of the old ones.
+func (t *table[K, V]) rebuilt(n int, depth uint8, old ...segment) segment {
+	seg := t.newSegment(n, depth)
+	for _, o := range old {
+		t.copyTo(o, func(uint32) *segment { return &seg })
+	}
+	return seg
+}
+
+// copyTo copies the entries of old, which is about to be replaced, to segments
+// that are not published yet. It takes about 60 ns per entry.
+func (t *table[K, V]) copyTo(old segment, to func(hash uint32) *segment) {
+	freeze[K, V](&old)
+	each[K, V](&old, func(src *slotHead) {
+		seg := to(src.hash)
+		seg.count++
+		for i := seg.home(src.hash); ; i = seg.after(i) {
+			b := bucketAt[K, V](seg.buckets, i)
+			control := b.control.Load()
+			free := vacant(control)
+			if free == 0 {
+				setControl(b, passed(control))
+				continue
+			}
+			j := slotIn(free)
+			copySlot[K, V](slotAt[K, V](b, j), src)
+			setControl(b, control|tagOf(src.hash)<<(8*j))
+			return
+		}
+	})
+}
+
+// replace publishes a directory in which seg, of the given depth, has taken the
+// place of what was there for hash.
+func (t *table[K, V]) replace(hash uint32, depth uint8, seg segment) {
+	d := t.dir.Load().clone(0)
+	d.fill(hash, depth, seg)
+	for d.canHalve() {
+		d.halve()
+	}
+	t.dir.Store(d)
+}
+
+// split publishes a directory with two segments of that depth in place of one.
+func (t *table[K, V]) split(hash uint32, depth uint8, parts [2]segment) {
+	old := t.dir.Load()
+	grown := uint8(0)
+	if 32-depth < old.shift {
+		grown = 1
+	}
+	d := old.clone(grown)
+	bit := uint32(1) << (32 - depth)
+	d.fill(hash&^bit, depth, parts[0])
+	d.fill(hash|bit, depth, parts[1])
+	t.dir.Store(d)
+}
+
+// clone returns a copy of d that is grown bits deeper.
+func (d *directory) clone(grown uint8) *directory {
+	c := &directory{d.shift - grown, make([]segment, len(d.segments)<<grown)}
+	for i := range c.segments {
+		c.segments[i] = d.segments[i>>grown]
+	}
+	return c
+}
+
+// fill enters seg wherever the top depth bits are those of hash.
+func (d *directory) fill(hash uint32, depth uint8, seg segment) {
+	n := uint32(1) << (32 - d.shift - depth)
+	first := hash >> d.shift &^ (n - 1)
+	for i := range n {
+		d.segments[first+i] = seg
+	}
+}
+
+// canHalve reports whether no segment needs the last bit of the index.
+func (d *directory) canHalve() bool {
+	for i := range d.segments {
+		if d.segments[i].depth == 32-d.shift {
+			return false
+		}
+	}
+	return true
+}
+
+func (d *directory) halve() {
+	half := make([]segment, len(d.segments)/2)
+	for i := range half {
+		half[i] = d.segments[2*i]
+	}
+	d.shift++
+	d.segments = half
+}

@@ -1,0 +1,374 @@
+package wheelcache
+
+import (
+	"bytes"
+	"math/bits"
+	"reflect"
+	"slices"
+	"sync/atomic"
+	"unsafe"
+)
+
+// This is the only file with unsafe in it. It lays entries out in memory and
+// copies keys and values word by word, so that readers need no lock.
+//
+// # Layout
+//
+// A bucket is a head and seven slots; a slot is a head, a key and a value:
+//
+//	control 8 | version 4 | marks 4 | slot 0 | slot 1 | ... | slot 6
+//	                                  deadline 8 | hash 4 | tick 4 | key | value
+//
+// Keys and values are padded to whole words. One of more than maxInline bytes
+// is stored as a pointer to an immutable copy, its box. The memory is allocated
+// as a Go array of bucketOf with the right types for key and value (the pointer
+// type where boxed), so the collector knows every pointer in it and checks no
+// bucket of a pointer-free cache at all. Only the way from a bucket to its
+// slots, keys and values is computed here, from sizes that are constants in
+// each instantiation.
+//
+// # Why a copy is never torn
+//
+// Writers hold the shard's lock, so there is one at a time. A writer makes the
+// version odd, changes slots, makes it even again; a reader loads the version,
+// copies the words it wants, loads the version again and throws the copy away
+// unless both loads gave the same even number. This is a seqlock, with the one
+// difference that makes it legal: every word that a reader may look at while a
+// writer is at work is read and written by sync/atomic. So there is no data
+// race by the memory model, and since Go's atomics are sequentially consistent,
+// a reader that saw any word of a writer's change would see its odd version, or
+// a later one, on the second load. The version wraps around after 2^31 changes
+// of one bucket; a reader would have to sleep through exactly so many.
+//
+// A torn copy is thrown away before anybody looks at it: it is never compared,
+// never dereferenced. That matters for a string, say, of one length and another
+// address. A box is dereferenced before the check, but a box is one word, and
+// immutable; cleared slots hold nil there, which load allows for.
+//
+// # Why the collector is content
+//
+// A pointer must never be held in an integer, not even between two
+// instructions, and an integer never in a pointer. So a word is copied as what
+// it is: pointerWords says, for each type, which words are pointers, and those
+// go through atomic.LoadPointer and atomic.StorePointer, with their write
+// barriers. As in the compiler's own pointer maps, the first word of an
+// interface is not one of them: type descriptors are not collected.
+//
+// The lock's holder, who is alone in writing keys and values, reads them
+// without atomics. The deadline is different: a sliding read writes it without
+// the lock (see sighting.begin), so it is atomic for everyone.
+
+const (
+	slotsPerBucket = 7
+	maxInline      = 32 // bytes; a larger key or value is boxed
+	wordSize       = unsafe.Sizeof(uintptr(0))
+)
+
+// A cell holds a T, padded to whole words.
+type cell[T any] struct {
+	_ [0]uintptr
+	v T
+}
+
+// slotHead is what every slot has, whatever its key and value. A slot without a
+// tag in the control word is vacant and its contents mean nothing, except that
+// pointer words are nil.
+type slotHead struct {
+	deadline atomic.Int64 // nanoseconds since the epoch, or expiry.NoDeadline
+	hash     uint32       // low half of the key's hash; the lock's holder only
+	tick     uint32       // low half of the tick that the entry's record waits for, or noTick; the lock's holder only
+}
+
+type slotOf[K, V any] struct {
+	slotHead
+	key   cell[K]
+	value cell[V]
+}
+
+type bucketOf[K, V any] struct {
+	bucketHead
+	slots [slotsPerBucket]slotOf[K, V]
+}
+
+// boxed reports whether values of type T are stored as a pointer.
+func boxed[T any]() bool {
+	return unsafe.Sizeof(*new(T)) > maxInline
+}
+
+func slotSize[K, V any]() uintptr {
+	switch {
+	case boxed[K]() && boxed[V]():
+		return unsafe.Sizeof(slotOf[*K, *V]{})
+	case boxed[K]():
+		return unsafe.Sizeof(slotOf[*K, V]{})
+	case boxed[V]():
+		return unsafe.Sizeof(slotOf[K, *V]{})
+	}
+	return unsafe.Sizeof(slotOf[K, V]{})
+}
+
+func valueOffset[K, V any]() uintptr {
+	switch {
+	case boxed[K]() && boxed[V]():
+		return unsafe.Offsetof(slotOf[*K, *V]{}.value)
+	case boxed[K]():
+		return unsafe.Offsetof(slotOf[*K, V]{}.value)
+	case boxed[V]():
+		return unsafe.Offsetof(slotOf[K, *V]{}.value)
+	}
+	return unsafe.Offsetof(slotOf[K, V]{}.value)
+}
+
+func bucketSize[K, V any]() uintptr {
+	return unsafe.Sizeof(bucketHead{}) + slotsPerBucket*slotSize[K, V]()
+}
+
+// buckets is the memory of n buckets in a row.
+type buckets struct {
+	base unsafe.Pointer
+	n    uint32
+}
+
+// newBuckets returns at least n vacant buckets: an allocation is rounded up to a
+// size class, and what is left over by that would be wasted.
+func newBuckets[K, V any](n int) buckets {
+	switch {
+	case boxed[K]() && boxed[V]():
+		return allocate[bucketOf[*K, *V]](n)
+	case boxed[K]():
+		return allocate[bucketOf[*K, V]](n)
+	case boxed[V]():
+		return allocate[bucketOf[K, *V]](n)
+	}
+	return allocate[bucketOf[K, V]](n)
+}
+
+func allocate[T any](n int) buckets {
+	s := slices.Grow([]T(nil), n)
+	return buckets{unsafe.Pointer(unsafe.SliceData(s)), uint32(cap(s))}
+}
+
+// bucketAt returns bucket i of m. It must be less than m.n.
+func bucketAt[K, V any](m buckets, i uint32) *bucketHead {
+	return (*bucketHead)(unsafe.Add(m.base, uintptr(i)*bucketSize[K, V]()))
+}
+
+// slotAt returns slot i of the bucket.
+func slotAt[K, V any](b *bucketHead, i int) *slotHead {
+	return (*slotHead)(unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(i)*slotSize[K, V]()))
+}
+
+func keyOf(s *slotHead) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{}))
+}
+
+func valueOf[K, V any](s *slotHead) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(s), valueOffset[K, V]())
+}
+
+// loadKey and loadValue copy atomically, for readers without the lock. What
+// they return may be torn until the bucket's version has been checked.
+func loadKey[K any](s *slotHead, pointers uint8) K {
+	return load[K](keyOf(s), pointers)
+}
+
+func loadValue[K, V any](s *slotHead, pointers uint8) V {
+	return load[V](valueOf[K, V](s), pointers)
+}
+
+func load[T any](src unsafe.Pointer, pointers uint8) T {
+	if boxed[T]() {
+		return unbox[T](src)
+	}
+	var c cell[T]
+	dst := unsafe.Pointer(&c)
+	switch unsafe.Sizeof(c) / wordSize { // straight lines for the common sizes
+	case 0:
+	case 1:
+		loadWord(dst, src, pointers)
+	case 2:
+		loadWord(dst, src, pointers)
+		loadWord(unsafe.Add(dst, wordSize), unsafe.Add(src, wordSize), pointers>>1)
+	default:
+		for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
+			loadWord(unsafe.Add(dst, i), unsafe.Add(src, i), pointers)
+			pointers >>= 1
+		}
+	}
+	return c.v
+}
+
+func unbox[T any](src unsafe.Pointer) (v T) {
+	if p := (*T)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
+		v = *p
+	}
+	return v
+}
+
+func loadWord(dst, src unsafe.Pointer, pointers uint8) {
+	if pointers&1 != 0 {
+		*(*unsafe.Pointer)(dst) = atomic.LoadPointer((*unsafe.Pointer)(src))
+	} else {
+		*(*uintptr)(dst) = atomic.LoadUintptr((*uintptr)(src))
+	}
+}
+
+// peekKey and peekValue read in place, for the lock's holder.
+func peekKey[K any](s *slotHead) K {
+	return peek[K](keyOf(s))
+}
+
+func peekValue[K, V any](s *slotHead) V {
+	return peek[V](valueOf[K, V](s))
+}
+
+func peek[T any](src unsafe.Pointer) T {
+	if boxed[T]() {
+		return **(**T)(src)
+	}
+	return *(*T)(src)
+}
+
+// A box is a pointer to an immutable copy of a large key or value.
+type box unsafe.Pointer
+
+// newBox returns the box for v, or nil if a T needs none. Boxes are made before
+// the lock is taken: an allocation may have to help the collector.
+func newBox[T any](v T) box {
+	if !boxed[T]() {
+		return nil
+	}
+	p := new(T)
+	*p = v
+	return box(p)
+}
+
+// storeKey and storeValue write where readers may be looking: the lock's holder
+// calls them between the bucket's begin and end. A type that is boxed is stored
+// as b; one that is not, as v.
+func storeKey[K any](s *slotHead, v K, b box, pointers uint8) {
+	store(keyOf(s), v, b, pointers)
+}
+
+func storeValue[K, V any](s *slotHead, v V, b box, pointers uint8) {
+	store(valueOf[K, V](s), v, b, pointers)
+}
+
+func store[T any](dst unsafe.Pointer, v T, b box, pointers uint8) {
+	if boxed[T]() {
+		atomic.StorePointer((*unsafe.Pointer)(dst), unsafe.Pointer(b))
+		return
+	}
+	c := cell[T]{v: v}
+	src := unsafe.Pointer(&c)
+	for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
+		if pointers&1 != 0 {
+			atomic.StorePointer((*unsafe.Pointer)(unsafe.Add(dst, i)), *(*unsafe.Pointer)(unsafe.Add(src, i)))
+		} else {
+			atomic.StoreUintptr((*uintptr)(unsafe.Add(dst, i)), *(*uintptr)(unsafe.Add(src, i)))
+		}
+		pointers >>= 1
+	}
+}
+
+// clearSlot drops the slot's pointers, so that the collector can free what they
+// point to. The lock's holder calls it between the bucket's begin and end.
+func clearSlot[K, V any](s *slotHead, keyPointers, valuePointers uint8) {
+	clearWords(keyOf(s), keyPointers)
+	clearWords(valueOf[K, V](s), valuePointers)
+}
+
+func clearWords(p unsafe.Pointer, pointers uint8) {
+	for ; pointers != 0; pointers &= pointers - 1 {
+		i := uintptr(bits.TrailingZeros8(pointers))
+		atomic.StorePointer((*unsafe.Pointer)(unsafe.Add(p, i*wordSize)), nil)
+	}
+}
+
+// holds reports whether the value in the slot has the bits of v. The lock's
+// holder calls it.
+func holds[K, V any](s *slotHead, v V) bool {
+	p := valueOf[K, V](s)
+	if boxed[V]() {
+		p = *(*unsafe.Pointer)(p)
+	}
+	n := unsafe.Sizeof(v)
+	return bytes.Equal(unsafe.Slice((*byte)(p), n), unsafe.Slice((*byte)(unsafe.Pointer(&v)), n))
+}
+
+// copySlot copies an entry into a bucket that is not published yet, where plain
+// stores do. src must be frozen, or its deadline could move meanwhile.
+func copySlot[K, V any](dst, src *slotHead) {
+	*(*int64)(unsafe.Pointer(&dst.deadline)) = src.deadline.Load()
+	dst.hash = src.hash
+	dst.tick = src.tick
+	copyCell[K](keyOf(dst), keyOf(src))
+	copyCell[V](valueOf[K, V](dst), valueOf[K, V](src))
+}
+
+func copyCell[T any](dst, src unsafe.Pointer) {
+	if boxed[T]() {
+		*(*unsafe.Pointer)(dst) = *(*unsafe.Pointer)(src)
+	} else {
+		*(*T)(dst) = *(*T)(src)
+	}
+}
+
+// setControl writes the control word of a bucket that is not published yet.
+func setControl(b *bucketHead, c uint64) {
+	*(*uint64)(unsafe.Pointer(&b.control)) = c
+}
+
+// pointerWords returns which words of a stored T are pointers: bit i for word
+// i. A boxed T is one pointer.
+func pointerWords[T any]() uint8 {
+	if boxed[T]() {
+		return 1
+	}
+	return pointersIn(reflect.TypeFor[T](), 0)
+}
+
+func pointersIn(t reflect.Type, offset uintptr) (words uint8) {
+	word := uint8(1) << (offset / wordSize)
+	switch t.Kind() {
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func, reflect.String, reflect.Slice:
+		return word
+	case reflect.Interface:
+		return word << 1
+	case reflect.Array:
+		for i := range t.Len() {
+			words |= pointersIn(t.Elem(), offset+uintptr(i)*t.Elem().Size())
+		}
+	case reflect.Struct:
+		for i := range t.NumField() {
+			words |= pointersIn(t.Field(i).Type, offset+t.Field(i).Offset)
+		}
+	}
+	return words
+}
+
+// integerKey returns the bits of a key of an integer type.
+func integerKey[K any](key K) uint64 {
+	p := unsafe.Pointer(&key)
+	switch unsafe.Sizeof(key) {
+	case 1:
+		return uint64(*(*uint8)(p))
+	case 2:
+		return uint64(*(*uint16)(p))
+	case 4:
+		return uint64(*(*uint32)(p))
+	}
+	return *(*uint64)(p)
+}
+
+// stringKey returns a key of a string type as a string.
+func stringKey[K any](key K) string {
+	return *(*string)(unsafe.Pointer(&key))
+}
+
+// stackIndex returns a number that differs between goroutines and stays the
+// same for calls from about the same depth of one: the position of its stack.
+func stackIndex() uintptr {
+	var here byte
+	return uintptr(unsafe.Pointer(&here)) >> 11
+}

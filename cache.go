@@ -14,7 +14,7 @@ import (
 type Cache[K comparable, V any] struct {
 	hash     hasher[K]
 	shards   []shard[K, V] // a power of two
-	shift    uint8         // hash >> shift is the index of the shard
+	shift    uint8         // the top 63 - shift bits of a hash are the index of the shard
 	slots    int           // of each wheel, 0 for as many as it needs
 	tick     time.Duration
 	ttl      time.Duration // what Set gives, if there is no policy
@@ -42,7 +42,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	c := &Cache[K, V]{
 		hash:   newHasher(o.Hash),
 		shards: make([]shard[K, V], o.Shards),
-		shift:  uint8(64 - bits.Len(uint(o.Shards-1))),
+		shift:  uint8(63 - bits.Len(uint(o.Shards-1))),
 		slots:  o.Slots,
 		tick:   o.Tick,
 		ttl:    o.TTL,
@@ -74,7 +74,7 @@ func (c *Cache[K, V]) resume() {
 // knows it by.
 func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 	h := c.hash.sum(key)
-	return &c.shards[h>>1>>(c.shift-1)], uint32(h)
+	return &c.shards[h>>1>>(c.shift&63)], uint32(h) // in two steps: a shift by 64 is none
 }
 
 // Get returns the value of key, unless it is absent or expired. It takes no

@@ -146,7 +146,7 @@ func newReadCounters() readCounters {
 // mine returns the stripe of the calling goroutine.
 func (r *readCounters) mine() *readStripe {
 	// Fibonacci hashing: stacks lie in rows, at distances of a power of two.
-	return &r.stripes[uint64(stackIndex())*0x9e3779b97f4a7c15>>r.shift]
+	return &r.stripes[uint64(stackIndex())*0x9e3779b97f4a7c15>>(r.shift&63)]
 }
 
 func (r *readCounters) sum() (hits, misses uint64) {

@@ -77,7 +77,8 @@ type table[K comparable, V any] struct {
 
 // A directory is immutable once published; every change makes a new one.
 type directory struct {
-	shift    uint8 // 32 - depth: hash >> shift is the index of the segment
+	depth    uint8
+	shift    uint8 // 31 - depth: see of
 	segments []segment
 }
 
@@ -139,7 +140,7 @@ func (t *table[K, V]) init(capacity int, phase float64) {
 	for i := range segments {
 		segments[i] = t.newSegment(n, uint8(depth))
 	}
-	t.dir.Store(&directory{uint8(32 - depth), segments})
+	t.dir.Store(newDirectory(uint8(depth), segments))
 }
 
 // bucketsFor returns how many buckets n entries need that are expected, not
@@ -153,13 +154,19 @@ func bucketsFor(n int) int {
 	return (n+margin)/limitPerBucket + 1
 }
 
+func newDirectory(depth uint8, segments []segment) *directory {
+	return &directory{depth, 31 - depth, segments}
+}
+
 func (t *table[K, V]) newSegment(n int, depth uint8) segment {
 	m := newBuckets[K, V](n)
 	return segment{m, &fill{depth: depth, limit: int(m.n) * limitPerBucket}}
 }
 
+// of returns the segment of hash. The shift by 32 - depth is done in two steps,
+// neither of which can be 32, which the processor would take for 0.
 func (d *directory) of(hash uint32) *segment {
-	return &d.segments[hash>>d.shift]
+	return &d.segments[hash>>1>>(d.shift&31)]
 }
 
 // home returns where the search for hash begins.
@@ -228,10 +235,29 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, at sight
 		control := b.control.Load()
 		for m := matching(control, tag); m != 0; m &= m - 1 {
 			s := slotAt[K, V](b, slotIn(m))
-			k := loadKey[K](s, t.keyPointers)
-			value = loadValue[K, V](s, t.valuePointers)
+			var k K
+			switch {
+			case oneWord[K]():
+				k = loadOne[K](keyOf(s), t.keyPointers)
+			case twoWords[K]():
+				k = loadTwo[K](keyOf(s), t.keyPointers)
+			case boxed[K]():
+				k = loadBoxed[K](keyOf(s))
+			default:
+				k = loadMany[K](keyOf(s), t.keyPointers)
+			}
+			switch {
+			case oneWord[V]():
+				value = loadOne[V](valueOf[K](s), t.valuePointers)
+			case twoWords[V]():
+				value = loadTwo[V](valueOf[K](s), t.valuePointers)
+			case boxed[V]():
+				value = loadBoxed[V](valueOf[K](s))
+			default:
+				value = loadMany[V](valueOf[K](s), t.valuePointers)
+			}
 			deadline = s.deadline.Load()
-			if v := b.version.Load(); v != version || v&1 != 0 {
+			if b.version.Load() != version || version&1 != 0 {
 				if tries++; tries > optimisticTries {
 					return value, 0, at, torn
 				}
@@ -298,18 +324,10 @@ type spot struct {
 	index  int // of the slot in the bucket
 }
 
-// find returns the spot of key.
+// find returns the spot of key. (get, find and findRecord walk the same way, but
+// each looks for something else at each match; a function value for that costs
+// more than the walk.)
 func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {
-	return t.search(hash, func(s *slotHead) bool { return peekKey[K](s) == key })
-}
-
-// findRecord returns the spot of an entry whose wheel record waits for tick.
-func (t *table[K, V]) findRecord(hash, tick uint32) (spot, bool) {
-	return t.search(hash, func(s *slotHead) bool { return s.hash == hash && s.tick == tick })
-}
-
-// search returns the first spot with the tag of hash that is the wanted one.
-func (t *table[K, V]) search(hash uint32, wanted func(*slotHead) bool) (spot, bool) {
 	seg := t.dir.Load().of(hash)
 	i := seg.home(hash)
 	tag := tagOf(hash)
@@ -317,9 +335,29 @@ func (t *table[K, V]) search(hash uint32, wanted func(*slotHead) bool) (spot, bo
 		b := bucketAt[K, V](seg.buckets, i)
 		control := b.control.Load()
 		for m := matching(control, tag); m != 0; m &= m - 1 {
-			j := slotIn(m)
-			if s := slotAt[K, V](b, j); wanted(s) {
-				return spot{b, s, j}, true
+			if s := slotAt[K, V](b, slotIn(m)); peekKey[K](s) == key {
+				return spot{b, s, slotIn(m)}, true
+			}
+		}
+		if control < overflowOne {
+			break
+		}
+		i = seg.after(i)
+	}
+	return spot{}, false
+}
+
+// findRecord returns the spot of an entry whose wheel record waits for tick.
+func (t *table[K, V]) findRecord(hash, tick uint32) (spot, bool) {
+	seg := t.dir.Load().of(hash)
+	i := seg.home(hash)
+	tag := tagOf(hash)
+	for left := seg.n; left > 0; left-- {
+		b := bucketAt[K, V](seg.buckets, i)
+		control := b.control.Load()
+		for m := matching(control, tag); m != 0; m &= m - 1 {
+			if s := slotAt[K, V](b, slotIn(m)); s.hash == hash && s.tick == tick {
+				return spot{b, s, slotIn(m)}, true
 			}
 		}
 		if control < overflowOne {
@@ -524,7 +562,7 @@ func (t *table[K, V]) replace(hash uint32, depth uint8, seg segment) {
 	d := t.dir.Load().clone(0)
 	d.fill(hash, depth, seg)
 	for d.canHalve() {
-		d.halve()
+		d = d.halved()
 	}
 	t.dir.Store(d)
 }
@@ -533,7 +571,7 @@ func (t *table[K, V]) replace(hash uint32, depth uint8, seg segment) {
 func (t *table[K, V]) split(hash uint32, depth uint8, parts [2]segment) {
 	old := t.dir.Load()
 	grown := uint8(0)
-	if 32-depth < old.shift {
+	if depth > old.depth {
 		grown = 1
 	}
 	d := old.clone(grown)
@@ -545,7 +583,7 @@ func (t *table[K, V]) split(hash uint32, depth uint8, parts [2]segment) {
 
 // clone returns a copy of d that is grown bits deeper.
 func (d *directory) clone(grown uint8) *directory {
-	c := &directory{d.shift - grown, make([]segment, len(d.segments)<<grown)}
+	c := newDirectory(d.depth+grown, make([]segment, len(d.segments)<<grown))
 	for i := range c.segments {
 		c.segments[i] = d.segments[i>>grown]
 	}
@@ -554,8 +592,8 @@ func (d *directory) clone(grown uint8) *directory {
 
 // fill enters seg wherever the top depth bits are those of hash.
 func (d *directory) fill(hash uint32, depth uint8, seg segment) {
-	n := uint32(1) << (32 - d.shift - depth)
-	first := hash >> d.shift &^ (n - 1)
+	n := uint32(1) << (d.depth - depth)
+	first := hash >> 1 >> d.shift &^ (n - 1)
 	for i := range n {
 		d.segments[first+i] = seg
 	}
@@ -564,18 +602,17 @@ func (d *directory) fill(hash uint32, depth uint8, seg segment) {
 // canHalve reports whether no segment needs the last bit of the index.
 func (d *directory) canHalve() bool {
 	for i := range d.segments {
-		if d.segments[i].depth == 32-d.shift {
+		if d.segments[i].depth == d.depth {
 			return false
 		}
 	}
 	return true
 }
 
-func (d *directory) halve() {
-	half := make([]segment, len(d.segments)/2)
-	for i := range half {
-		half[i] = d.segments[2*i]
+func (d *directory) halved() *directory {
+	h := newDirectory(d.depth-1, make([]segment, len(d.segments)/2))
+	for i := range h.segments {
+		h.segments[i] = d.segments[2*i]
 	}
-	d.shift++
-	d.segments = half
+	return h
 }

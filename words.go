@@ -64,9 +64,10 @@ const (
 	wordSize       = unsafe.Sizeof(uintptr(0))
 )
 
-// A cell holds a T, padded to whole words.
+// A cell holds a T, padded to whole words. The empty array sets the alignment,
+// to 8 on 32-bit machines too, as slotHead has it.
 type cell[T any] struct {
-	_ [0]uintptr
+	_ [0]atomic.Int64
 	v T
 }
 
@@ -90,33 +91,26 @@ type bucketOf[K, V any] struct {
 	slots [slotsPerBucket]slotOf[K, V]
 }
 
-// boxed reports whether values of type T are stored as a pointer.
+// boxed reports whether values of type T are stored as a pointer. It is a
+// constant in each instantiation, and so are the sizes and offsets below, which
+// are those of slotOf for the types that stand in for K and V there (see
+// newBuckets). They are written so that they cost the inliner little.
 func boxed[T any]() bool {
 	return unsafe.Sizeof(*new(T)) > maxInline
 }
 
-func slotSize[K, V any]() uintptr {
-	switch {
-	case boxed[K]() && boxed[V]():
-		return unsafe.Sizeof(slotOf[*K, *V]{})
-	case boxed[K]():
-		return unsafe.Sizeof(slotOf[*K, V]{})
-	case boxed[V]():
-		return unsafe.Sizeof(slotOf[K, *V]{})
+// stored returns the size that a T takes in a slot: that of its cell, or of one
+// for a pointer if it is boxed. A T of size zero takes as much as a pointer,
+// because no struct can end in nothing.
+func stored[T any]() uintptr {
+	if boxed[T]() || unsafe.Sizeof(*new(T)) == 0 {
+		return unsafe.Sizeof(cell[*T]{})
 	}
-	return unsafe.Sizeof(slotOf[K, V]{})
+	return unsafe.Sizeof(cell[T]{})
 }
 
-func valueOffset[K, V any]() uintptr {
-	switch {
-	case boxed[K]() && boxed[V]():
-		return unsafe.Offsetof(slotOf[*K, *V]{}.value)
-	case boxed[K]():
-		return unsafe.Offsetof(slotOf[*K, V]{}.value)
-	case boxed[V]():
-		return unsafe.Offsetof(slotOf[K, *V]{}.value)
-	}
-	return unsafe.Offsetof(slotOf[K, V]{}.value)
+func slotSize[K, V any]() uintptr {
+	return unsafe.Sizeof(slotHead{}) + stored[K]() + stored[V]()
 }
 
 func bucketSize[K, V any]() uintptr {
@@ -133,14 +127,22 @@ type buckets struct {
 // size class, and what is left over by that would be wasted.
 func newBuckets[K, V any](n int) buckets {
 	switch {
-	case boxed[K]() && boxed[V]():
-		return allocate[bucketOf[*K, *V]](n)
 	case boxed[K]():
-		return allocate[bucketOf[*K, V]](n)
-	case boxed[V]():
-		return allocate[bucketOf[K, *V]](n)
+		return newBucketsOf[*K, V](n)
+	case unsafe.Sizeof(*new(K)) == 0:
+		return newBucketsOf[uint64, V](n)
 	}
-	return allocate[bucketOf[K, V]](n)
+	return newBucketsOf[K, V](n)
+}
+
+func newBucketsOf[StoredK, V any](n int) buckets {
+	switch {
+	case boxed[V]():
+		return allocate[bucketOf[StoredK, *V]](n)
+	case unsafe.Sizeof(*new(V)) == 0:
+		return allocate[bucketOf[StoredK, uint64]](n)
+	}
+	return allocate[bucketOf[StoredK, V]](n)
 }
 
 func allocate[T any](n int) buckets {
@@ -162,43 +164,40 @@ func keyOf(s *slotHead) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{}))
 }
 
-func valueOf[K, V any](s *slotHead) unsafe.Pointer {
-	return unsafe.Add(unsafe.Pointer(s), valueOffset[K, V]())
+func valueOf[K any](s *slotHead) unsafe.Pointer {
+	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{})+stored[K]())
 }
 
-// loadKey and loadValue copy atomically, for readers without the lock. What
-// they return may be torn until the bucket's version has been checked.
-func loadKey[K any](s *slotHead, pointers uint8) K {
-	return load[K](keyOf(s), pointers)
-}
+// The loads copy atomically, for readers without the lock. What they return may
+// be torn until the bucket's version has been checked. Which of them is right for
+// T is a constant; table.get chooses, so that the right one is inlined there and
+// the others are gone: a call would cost as much as everything else.
+func oneWord[T any]() bool  { return unsafe.Sizeof(cell[T]{}) == wordSize }
+func twoWords[T any]() bool { return unsafe.Sizeof(cell[T]{}) == 2*wordSize }
 
-func loadValue[K, V any](s *slotHead, pointers uint8) V {
-	return load[V](valueOf[K, V](s), pointers)
-}
-
-func load[T any](src unsafe.Pointer, pointers uint8) T {
-	if boxed[T]() {
-		return unbox[T](src)
-	}
+func loadOne[T any](src unsafe.Pointer, pointers uint8) T {
 	var c cell[T]
-	dst := unsafe.Pointer(&c)
-	switch unsafe.Sizeof(c) / wordSize { // straight lines for the common sizes
-	case 0:
-	case 1:
-		loadWord(dst, src, pointers)
-	case 2:
-		loadWord(dst, src, pointers)
-		loadWord(unsafe.Add(dst, wordSize), unsafe.Add(src, wordSize), pointers>>1)
-	default:
-		for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
-			loadWord(unsafe.Add(dst, i), unsafe.Add(src, i), pointers)
-			pointers >>= 1
-		}
+	loadWord(unsafe.Pointer(&c), src, pointers)
+	return c.v
+}
+
+func loadTwo[T any](src unsafe.Pointer, pointers uint8) T {
+	var c [2]cell[T] // room for both words whatever T is; only the first is used
+	loadWord(unsafe.Pointer(&c), src, pointers)
+	loadWord(unsafe.Add(unsafe.Pointer(&c), wordSize), unsafe.Add(src, wordSize), pointers>>1)
+	return c[0].v
+}
+
+func loadMany[T any](src unsafe.Pointer, pointers uint8) T {
+	var c cell[T]
+	for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
+		loadWord(unsafe.Add(unsafe.Pointer(&c), i), unsafe.Add(src, i), pointers)
+		pointers >>= 1
 	}
 	return c.v
 }
 
-func unbox[T any](src unsafe.Pointer) (v T) {
+func loadBoxed[T any](src unsafe.Pointer) (v T) {
 	if p := (*T)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
 		v = *p
 	}
@@ -215,18 +214,19 @@ func loadWord(dst, src unsafe.Pointer, pointers uint8) {
 
 // peekKey and peekValue read in place, for the lock's holder.
 func peekKey[K any](s *slotHead) K {
-	return peek[K](keyOf(s))
+	p := keyOf(s)
+	if boxed[K]() {
+		p = *(*unsafe.Pointer)(p)
+	}
+	return *(*K)(p)
 }
 
 func peekValue[K, V any](s *slotHead) V {
-	return peek[V](valueOf[K, V](s))
-}
-
-func peek[T any](src unsafe.Pointer) T {
-	if boxed[T]() {
-		return **(**T)(src)
+	p := valueOf[K](s)
+	if boxed[V]() {
+		p = *(*unsafe.Pointer)(p)
 	}
-	return *(*T)(src)
+	return *(*V)(p)
 }
 
 // A box is a pointer to an immutable copy of a large key or value.
@@ -251,7 +251,7 @@ func storeKey[K any](s *slotHead, v K, b box, pointers uint8) {
 }
 
 func storeValue[K, V any](s *slotHead, v V, b box, pointers uint8) {
-	store(valueOf[K, V](s), v, b, pointers)
+	store(valueOf[K](s), v, b, pointers)
 }
 
 func store[T any](dst unsafe.Pointer, v T, b box, pointers uint8) {
@@ -275,7 +275,7 @@ func store[T any](dst unsafe.Pointer, v T, b box, pointers uint8) {
 // point to. The lock's holder calls it between the bucket's begin and end.
 func clearSlot[K, V any](s *slotHead, keyPointers, valuePointers uint8) {
 	clearWords(keyOf(s), keyPointers)
-	clearWords(valueOf[K, V](s), valuePointers)
+	clearWords(valueOf[K](s), valuePointers)
 }
 
 func clearWords(p unsafe.Pointer, pointers uint8) {
@@ -288,7 +288,7 @@ func clearWords(p unsafe.Pointer, pointers uint8) {
 // holds reports whether the value in the slot has the bits of v. The lock's
 // holder calls it.
 func holds[K, V any](s *slotHead, v V) bool {
-	p := valueOf[K, V](s)
+	p := valueOf[K](s)
 	if boxed[V]() {
 		p = *(*unsafe.Pointer)(p)
 	}
@@ -303,7 +303,7 @@ func copySlot[K, V any](dst, src *slotHead) {
 	dst.hash = src.hash
 	dst.tick = src.tick
 	copyCell[K](keyOf(dst), keyOf(src))
-	copyCell[V](valueOf[K, V](dst), valueOf[K, V](src))
+	copyCell[V](valueOf[K](dst), valueOf[K](src))
 }
 
 func copyCell[T any](dst, src unsafe.Pointer) {

@@ -1,0 +1,204 @@
+package wheel
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+)
+
+// listed returns the records of w in order.
+func listed(w *Hashed) []uint32 {
+	var got []uint32
+	for record := range w.Records() {
+		got = append(got, record)
+	}
+	slices.Sort(got)
+	return got
+}
+
+func Test_rebuild_keeps_every_record_and_its_tick(t *testing.T) {
+	for _, start := range starts {
+		for _, to := range []int{1, 8, 16, 128} {
+			for _, limit := range []int{3, math.MaxInt} {
+				w := NewHashed(16, start)
+				var want []uint32
+				for i := range uint32(100) {
+					w.Add(i, start+1+int64(i)*7)
+					want = append(want, i)
+				}
+				w.Resize(to)
+				require.Equal(t, to, w.Slots())
+				for more := true; more; {
+					require.True(t, w.Rebuilding())
+					more = w.Step(limit, nil)
+					check(t, w)
+					require.Equal(t, want, listed(w))
+				}
+				require.False(t, w.Rebuilding())
+				for i := range want {
+					require.Equal(t, want[i:i+1], due(t, w, start+1+int64(i)*7, noLimit))
+				}
+			}
+		}
+	}
+}
+
+func Test_rebuild_drops_what_keep_refuses(t *testing.T) {
+	w := NewHashed(16, 0)
+	for i := range uint32(3000) {
+		w.Add(i, 1+int64(i))
+	}
+	before := w.Bytes()
+	w.Resize(16)
+	for w.Step(100, func(record uint32, tick int64) bool {
+		require.Equal(t, 1+int64(record), tick)
+		return record%10 == 0
+	}) {
+		check(t, w)
+	}
+	require.Equal(t, 300, w.Len())
+	require.Less(t, w.Bytes(), before/4)
+	require.Len(t, due(t, w, 3000, noLimit), 300)
+}
+
+func Test_resize_of_an_empty_wheel_is_done_at_once(t *testing.T) {
+	w := NewHashed(16, 0)
+	w.Resize(100)
+	require.False(t, w.Rebuilding())
+	require.Equal(t, 128, w.Slots())
+	require.False(t, w.Step(1, nil))
+}
+
+func Test_resize_while_rebuilding_does_nothing(t *testing.T) {
+	w := NewHashed(16, 0)
+	w.Add(1, 5)
+	w.Resize(32)
+	w.Resize(64)
+	require.Equal(t, 32, w.Slots())
+	require.True(t, w.Rebuilding())
+}
+
+func Test_step_bounds_the_slots_passed(t *testing.T) {
+	w := NewHashed(1<<10, 0)
+	w.Add(1, 1<<10-1)
+	w.Resize(8)
+	calls := 1
+	for ; w.Step(0, nil); calls++ {
+		check(t, w)
+	}
+	require.Equal(t, 1<<10/slotsPerRecord, calls)
+	require.False(t, w.Rebuilding())
+}
+
+func Test_rebuild_ends_with_the_last_record(t *testing.T) {
+	w := NewHashed(1<<10, 0)
+	w.Add(1, 1<<10)
+	w.Resize(8)
+	require.False(t, w.Step(1, nil))
+	require.False(t, w.Rebuilding())
+}
+
+func Test_sweep_alone_can_end_a_rebuild(t *testing.T) {
+	for _, to := range []int{8, 512} {
+		w := NewHashed(64, 0)
+		for i := range uint32(100) {
+			w.Add(i, 1+int64(i))
+		}
+		w.Resize(to)
+		require.Len(t, due(t, w, 100, noLimit), 100)
+		require.False(t, w.Rebuilding())
+	}
+}
+
+func Test_sweep_takes_over_a_list_that_step_left_halfway(t *testing.T) {
+	w := NewHashed(8, 0)
+	for i := range uint32(100) {
+		w.Add(i, 8+8*int64(i%2)) // all in slot 0
+	}
+	w.Resize(16)
+	require.True(t, w.Step(40, nil))
+	check(t, w)
+	require.Len(t, due(t, w, 8, 3), 50)
+	require.False(t, w.Rebuilding(), "the sweep moves what is not due")
+	require.Len(t, due(t, w, 16, 3), 50)
+}
+
+func Test_step_leaves_a_list_that_the_sweep_has_detached(t *testing.T) {
+	w := NewHashed(8, 0)
+	for i := range uint32(100) {
+		w.Add(i, 8)
+	}
+	w.Add(100, 9)
+	require.True(t, w.Advance(8, 30, func(uint32, int64) int64 { return Done }))
+	w.Resize(16)
+	require.False(t, w.Step(math.MaxInt, nil), "the rest is the sweep's")
+	require.True(t, w.Rebuilding())
+	check(t, w)
+	require.Len(t, due(t, w, 8, noLimit), 70)
+	require.False(t, w.Rebuilding())
+	require.Equal(t, []uint32{100}, due(t, w, 9, noLimit))
+}
+
+func Test_overdue_records_moved_ahead_of_a_stopped_sweep_are_found(t *testing.T) {
+	for _, to := range []int{1, 8, 64, 1024} {
+		w := NewHashed(64, 0)
+		for i := range uint32(200) {
+			w.Add(i, 1+int64(i))
+		}
+		// The gap is many turns, so that the cursor jumps over the ticks of
+		// all records.
+		got := 0
+		visit := func(_ uint32, tick int64) int64 { got++; return Done }
+		require.True(t, w.Advance(100_000, 10, visit))
+		w.Resize(to)
+		for w.Step(5, nil) {
+			check(t, w)
+		}
+		for w.Advance(100_000, 10, visit) {
+			check(t, w)
+		}
+		require.Equal(t, 200, got)
+	}
+}
+
+func Test_panic_in_keep_leaves_the_wheel_whole(t *testing.T) {
+	w := NewHashed(8, 0)
+	for i := range uint32(100) {
+		w.Add(i, 1+int64(i))
+	}
+	want := listed(w)
+	w.Resize(16)
+	calls := 0
+	for w.Rebuilding() {
+		func() {
+			defer func() { _ = recover() }()
+			w.Step(math.MaxInt, func(uint32, int64) bool {
+				if calls++; calls%3 == 0 {
+					panic("refused")
+				}
+				return true
+			})
+		}()
+		check(t, w)
+		require.Equal(t, want, listed(w))
+	}
+	require.Equal(t, 149, calls)
+}
+
+func Test_keep_may_add(t *testing.T) {
+	w := NewHashed(8, 0)
+	for i := range uint32(100) {
+		w.Add(i, 1+int64(i))
+	}
+	w.Resize(16)
+	for w.Step(10, func(record uint32, tick int64) bool {
+		w.Add(1000+record, tick+1)
+		return false
+	}) {
+		check(t, w)
+	}
+	require.Equal(t, 100, w.Len())
+	require.Len(t, due(t, w, 101, noLimit), 100)
+}

@@ -369,7 +369,7 @@ func (c *Cache[K, V]) Flush() {
 		for more := true; more; {
 			now := c.clock.now()
 			c.removals.awaitRoom()
-			more = s.advance(now, drainPerHold)
+			more = s.flush(now, flushPerHold)
 			c.removals.start()
 		}
 	}

@@ -62,6 +62,7 @@ type driver struct {
 const (
 	inRun        int64 = math.MinInt64
 	drainPerHold       = 16
+	flushPerHold       = 256
 )
 
 func (c *Cache[K, V]) initDriver() {

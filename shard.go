@@ -219,7 +219,8 @@ func (s *shard[K, V]) slotsFor(n int) int {
 }
 
 // advance expires entries that are due now, about limit of them, and reports
-// whether more may be.
+// whether more may be. It leaves those that are due within a tick that has not
+// passed.
 func (s *shard[K, V]) advance(now int64, limit int) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -228,6 +229,23 @@ func (s *shard[K, V]) advance(now int64, limit int) (more bool) {
 		return false
 	}
 	more = s.wheel.Advance(s.cache.tickBefore(now), limit, s.visit)
+	s.tend()
+	s.updateNext()
+	return more
+}
+
+// flush is advance for everything that is due now.
+func (s *shard[K, V]) flush(now int64, limit int) (more bool) {
+	if s.advance(now, limit) {
+		return true
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.now = now
+	if s.wheel == nil {
+		return false
+	}
+	more = s.wheel.Early(limit, s.comeEarly)
 	s.tend()
 	s.updateNext()
 	return more
@@ -247,27 +265,37 @@ func (s *shard[K, V]) updateNext() {
 // entry, or says for which tick the record is to wait on.
 func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
 	p, ok := s.findRecord(hash, uint32(tick))
-	if !ok {
+	if !ok || s.expireDue(p) {
 		return wheel.Done
 	}
-	opened := p.bucket.begin()
 	deadline := p.slot.deadline.Load()
-	switch {
-	case expiry.Expired(deadline, s.now):
-		s.report(p.slot, Expired, s.now)
-		s.timed--
-		s.remove(p, opened)
-		return wheel.Done
-	case deadline == expiry.NoDeadline:
+	if deadline == expiry.NoDeadline {
 		p.slot.tick = noTick
 		s.timed--
-		later = wheel.Done
-	default:
-		later = s.tickFor(deadline)
-		p.slot.tick = uint32(later)
+		return wheel.Done
 	}
-	p.bucket.end(opened)
+	later = s.tickFor(deadline)
+	p.slot.tick = uint32(later)
 	return later
+}
+
+// comeEarly is called for each record of the tick that has not passed.
+func (s *shard[K, V]) comeEarly(hash uint32, tick int64) (done bool) {
+	p, ok := s.findRecord(hash, uint32(tick))
+	return !ok || s.expireDue(p)
+}
+
+// expireDue removes the entry at p if its deadline has passed.
+func (s *shard[K, V]) expireDue(p spot) bool {
+	opened := p.bucket.begin()
+	if !expiry.Expired(p.slot.deadline.Load(), s.now) {
+		p.bucket.end(opened)
+		return false
+	}
+	s.report(p.slot, Expired, s.now)
+	s.timed--
+	s.remove(p, opened)
+	return true
 }
 
 // tend keeps the wheel in shape: it rebuilds one with too many orphans, or with

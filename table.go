@@ -182,14 +182,16 @@ func (m *buckets) after(i uint32) uint32 {
 	return 0
 }
 
-// tagOf returns the tag of hash, 1 to 255.
+// tagOf returns the tag of hash, 2 to 255: 0 means vacant, and matching could
+// take a vacant slot for one with tag 1.
 func tagOf(hash uint32) uint64 {
 	tag := uint64(hash >> bucketBits & 0xff)
-	return tag | (tag-1)>>63
+	return tag + (tag-2)>>62&2
 }
 
 // matching returns a word with the high bit set in the bytes of the tags that
-// are equal to tag. Above a tag that is equal it may be set for one that is not.
+// are equal to tag. Above such a byte it may also be set for one that differs
+// from tag in the lowest bit, which the comparison of keys will find out.
 func matching(control, tag uint64) uint64 {
 	x := control ^ tag*lowBits
 	return (x - lowBits) &^ x & highBits7

@@ -57,8 +57,10 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	if o.OnRemoval != nil {
 		c.removals = newRemovals(o.OnRemoval, &c.clock, o.Logger, c.resume)
 	}
+	empty := newDirectory(0, []segment{emptySegment[K, V](0)})
 	for i := range c.shards {
-		c.shards[i].init(c, o.Capacity/o.Shards, float64(i)/float64(o.Shards))
+		phase := float64(i) / float64(o.Shards)
+		c.shards[i].init(c, (o.Capacity+o.Shards-1)/o.Shards, phase, empty)
 	}
 	c.initDriver()
 	return c, nil
@@ -73,7 +75,12 @@ func (c *Cache[K, V]) resume() {
 // at returns the shard of a key and the part of the key's hash that the shard
 // knows it by.
 func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
-	h := c.hash.sum(key)
+	var h uint64
+	if c.hash.kind == hashInteger {
+		h = mix(integerKey(key), c.hash.secret[0], c.hash.secret[1]) // sum is too large to be inlined
+	} else {
+		h = c.hash.sum(key)
+	}
 	return &c.shards[h>>1>>(c.shift&63)], uint32(h) // in two steps: a shift by 64 is none
 }
 
@@ -83,60 +90,80 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 // a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	s, hash := c.at(key)
-	value, deadline, at, o := s.get(hash, key)
-	if o != hit || deadline <= c.clock.horizon.Load() {
-		value, deadline, at, o = c.look(s, hash, key, value, deadline, at, o)
-		if o != hit {
-			c.reads.mine().misses.Add(1)
-			return value, false
-		}
-	}
-	if c.slides {
-		c.slide(s, hash, key, value, deadline, at)
+	value, deadline, o := s.get(hash, key)
+	if o != hit || deadline <= c.clock.horizon.Load() || c.slides {
+		return c.getCarefully(s, hash, key, o)
 	}
 	c.reads.mine().hits.Add(1)
 	return value, true
 }
 
+// getCarefully is Get where there is more to do than to look.
+func (c *Cache[K, V]) getCarefully(s *shard[K, V], hash uint32, key K, o outcome) (value V, ok bool) {
+	if o != miss {
+		seen := c.look(s, hash, key)
+		if seen.live {
+			if c.slides {
+				c.slide(s, hash, key, seen)
+			}
+			c.reads.mine().hits.Add(1)
+			return seen.value, true
+		}
+	}
+	c.reads.mine().misses.Add(1)
+	return value, false
+}
+
 // Peek is Get without the traces: it counts nothing and moves no deadline.
 func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
 	s, hash := c.at(key)
-	value, deadline, at, o := s.get(hash, key)
-	if o != hit || deadline <= c.clock.horizon.Load() {
-		value, _, _, o = c.look(s, hash, key, value, deadline, at, o)
+	value, deadline, o := s.get(hash, key)
+	if o == hit && deadline > c.clock.horizon.Load() {
+		return value, true
 	}
-	return value, o == hit
+	seen := c.look(s, hash, key)
+	return seen.value, seen.live
 }
 
-// look completes a read that could not be answered at once: the reader was
-// disturbed too often, or the deadline is so close that it takes the precise
-// clock to decide. It answers hit for a live entry, otherwise miss and a zero
-// value.
-func (c *Cache[K, V]) look(s *shard[K, V], hash uint32, key K, value V, deadline int64, at sighting, o outcome) (V, int64, sighting, outcome) {
-	var zero V
+// A view is what a reader has seen of a key. One that is not live is zero.
+type view[V any] struct {
+	value    V
+	deadline int64
+	at       sighting
+	live     bool
+}
+
+// look returns what can be seen of key, and asks the precise clock if it must.
+func (c *Cache[K, V]) look(s *shard[K, V], hash uint32, key K) view[V] {
+	value, deadline, at, o := s.sight(hash, key)
+	return c.judge(s, hash, key, value, deadline, at, o)
+}
+
+// judge completes look, given what was sighted.
+func (c *Cache[K, V]) judge(s *shard[K, V], hash uint32, key K, value V, deadline int64, at sighting, o outcome) view[V] {
 	for {
-		switch o {
-		case miss:
-			return zero, 0, at, miss
-		case torn:
+		if o == torn {
 			value, deadline, at, o = s.getLocked(hash, key)
-			continue
 		}
-		if deadline == expiry.NoDeadline {
-			return value, deadline, at, hit
+		if o == miss {
+			return view[V]{}
+		}
+		if deadline > c.clock.horizon.Load() {
+			return view[V]{value, deadline, at, true}
 		}
 		now := c.clock.now()
 		c.askedPrecisely(now)
 		if !expiry.Expired(deadline, now) {
-			return value, deadline, at, hit
+			return view[V]{value, deadline, at, true}
 		}
-		// A sliding reader may have been about to move the deadline, having looked
-		// at the clock before it: it must not do so after this read has found the
-		// entry expired. If the entry is unchanged now, then it will not.
+		// Was that still its deadline when the clock was read? A sliding reader may
+		// have been about to move it: if the entry is unchanged now, it will not any
+		// more, since it would look at the clock again. And if the segment had been
+		// replaced, the entry may have been moved where it is now.
 		if at.current() {
-			return zero, 0, at, miss
+			return view[V]{}
 		}
-		value, deadline, at, o = s.get(hash, key)
+		o = torn
 	}
 }
 
@@ -246,7 +273,7 @@ func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
 		p.slot.deadline.Store(deadline)
 		s.takeAt(p, opened, Expired, now)
 	case ok:
-		wake = s.moveAt(p, opened, deadline)
+		wake = s.moveAt(p, opened, deadline, now)
 	default:
 		p.bucket.end(opened)
 	}
@@ -306,12 +333,12 @@ type Entry[K comparable, V any] struct {
 // Like Peek, it counts nothing and moves no deadline.
 func (c *Cache[K, V]) Entry(key K) (e Entry[K, V], ok bool) {
 	s, hash := c.at(key)
-	value, deadline, at, o := s.get(hash, key)
-	value, deadline, _, o = c.look(s, hash, key, value, deadline, at, o)
-	if o != hit {
+	seen := c.look(s, hash, key)
+	if !seen.live {
 		return e, false
 	}
-	return Entry[K, V]{key, value, c.clock.time(deadline), max(expiry.Remaining(deadline, c.clock.now()), 0)}, true
+	remaining := max(expiry.Remaining(seen.deadline, c.clock.now()), 0)
+	return Entry[K, V]{key, seen.value, c.clock.time(seen.deadline), remaining}, true
 }
 
 // Len returns the number of entries, without looking at their deadlines: it may

@@ -91,7 +91,7 @@ func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) 
 		}
 		s.arriveDead(key, ch.value, now)
 	case ch.op == changeStore && !present:
-		return s.putNew(hash, key, ch.value, newBox(ch.value), ch.deadline), true
+		return s.putNew(hash, key, ch.value, newBox(ch.value), ch.deadline, now), true
 	case ch.op == changeStore:
 		return s.putAt(p, p.bucket.begin(), ch.value, newBox(ch.value), ch.deadline, now), true
 	case !e.live:
@@ -101,7 +101,7 @@ func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) 
 		opened := p.bucket.begin()
 		return s.putAt(p, opened, ch.value, b, p.slot.deadline.Load(), now), true
 	case ch.op == changeMove:
-		return s.moveAt(p, p.bucket.begin(), ch.deadline), true
+		return s.moveAt(p, p.bucket.begin(), ch.deadline, now), true
 	case ch.op == changeRemove:
 		s.takeAt(p, p.bucket.begin(), Deleted, now)
 	}
@@ -129,7 +129,7 @@ func (c *Cache[K, V]) Replace(key K, value V) (old V, ok bool) {
 // false. Of several calls at once for an absent key, one stores.
 func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 	s, hash := c.at(key)
-	seen := c.view(key)
+	seen := c.look(s, hash, key)
 	if !seen.live {
 		now := c.clock.now()
 		ttl := c.lifetime(key, value, false, 0, now)
@@ -146,7 +146,7 @@ func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 		return value, false
 	}
 	if c.slides {
-		c.slide(s, hash, key, seen.value, seen.deadline, seen.at)
+		c.slide(s, hash, key, seen)
 	}
 	c.reads.mine().hits.Add(1)
 	return seen.value, true

@@ -106,7 +106,7 @@ func (c *Cache[K, V]) setTimer() {
 		now := c.clock.now()
 		d.timer.Reset(max(expiry.Remaining(at, now), 0))
 		// An injected clock may have been advanced in between.
-		if d.wakeAt.Load() == at && (c.clock.injected == nil || c.clock.now() == now) {
+		if d.wakeAt.Load() == at && (c.clock.injected == nil || c.clock.now()-now < int64(c.tick)) {
 			return
 		}
 	}

@@ -122,7 +122,8 @@ func (c *Cache[K, V]) deleteMatching(it item[K, V], match func(K, V) bool) (remo
 		if !again {
 			return removed
 		}
-		if seen = c.view(it.key); seen.live && !match(it.key, seen.value) {
+		s, hash := c.at(it.key)
+		if seen = c.look(s, hash, it.key); seen.live && !match(it.key, seen.value) {
 			return false
 		}
 	}
@@ -163,7 +164,7 @@ func (s *shard[K, V]) clearSegment(from uint64, now int64) uint64 {
 			}
 		})
 		s.table.count -= seg.count
-		s.replace(hash, seg.depth, s.newSegment(1, seg.depth))
+		s.table.replace(hash, seg.depth, emptySegment[K, V](seg.depth))
 		s.reduce(hash)
 		s.tend()
 	}

@@ -15,30 +15,15 @@ import (
 // change the bucket all the time. The last answer is taken as it is.
 const maxAsked = 16
 
-// A view is what a reader has seen of a key.
-type view[V any] struct {
-	value    V
-	deadline int64
-	at       sighting
-	live     bool
-}
-
-// view returns what can be seen of key. What is not live is a zero view.
-func (c *Cache[K, V]) view(key K) view[V] {
-	s, hash := c.at(key)
-	value, deadline, at, o := s.get(hash, key)
-	value, deadline, at, o = c.look(s, hash, key, value, deadline, at, o)
-	return view[V]{value, deadline, at, o == hit}
-}
-
 // setByPolicy is Set with Options.Expiry.
 func (c *Cache[K, V]) setByPolicy(key K, value V) {
 	if c.traits.UpdateCreates {
 		c.SetTTL(key, value, c.policy.Create(key, value))
 		return
 	}
+	s, hash := c.at(key)
 	for asked, stored := 1, false; !stored; asked++ {
-		seen := c.view(key)
+		seen := c.look(s, hash, key)
 		now := c.clock.now()
 		ttl := c.lifetime(key, value, seen.live, seen.deadline, now)
 		c.edit(key, now, func(e found[V]) change[V] {
@@ -65,8 +50,9 @@ func (c *Cache[K, V]) lifetime(key K, value V, live bool, deadline, now int64) t
 
 // touchByPolicy is Touch with Options.Expiry.
 func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
+	s, hash := c.at(key)
 	for asked := 1; ; asked++ {
-		seen := c.view(key)
+		seen := c.look(s, hash, key)
 		if !seen.live {
 			return false
 		}
@@ -92,8 +78,9 @@ func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 // will be told when it comes up. It is not written if it is later by less than a
 // tick, so that the line of a key that is read all the time stays clean; the
 // lifetime is short by less than that. With an injected clock it always is.
-func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, value V, deadline int64, at sighting) {
+func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 	for range maxAsked {
+		deadline, at := seen.deadline, seen.at
 		// The horizon is loaded once, so that both times below are by one clock.
 		horizon := c.clock.horizon.Load()
 		now := horizon - int64(slack)
@@ -102,7 +89,7 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, value V, deadlin
 			now = c.clock.now()
 		}
 		remaining := expiry.Remaining(deadline, now)
-		ttl := c.policy.Read(key, value, remaining)
+		ttl := c.policy.Read(key, seen.value, remaining)
 		if ttl == remaining || c.closed.Load() {
 			return
 		}
@@ -126,9 +113,7 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, value V, deadlin
 			return
 		}
 		// The bucket has changed. If the entry is there still, read it anew.
-		var o outcome
-		value, deadline, at, o = s.getLocked(hash, key)
-		if o != hit || c.clock.expired(deadline, c.clock.read()) {
+		if seen = c.look(s, hash, key); !seen.live {
 			return
 		}
 	}

@@ -59,11 +59,9 @@ const (
 	stepPerWrite   = 8  // records that each write moves during a rebuild
 )
 
-func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64) {
-	s.table.init(capacity, phase)
+func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
+	s.table.init(capacity, phase, empty)
 	s.cache = c
-	s.visit = s.comeUp
-	s.kept = s.hasEntry
 	s.next.Store(expiry.NoDeadline)
 }
 
@@ -73,13 +71,13 @@ func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, now int6
 	if p, ok := s.find(hash, key); ok {
 		return s.putAt(p, p.bucket.begin(), value, b, deadline, now)
 	}
-	return s.putNew(hash, key, value, b, deadline)
+	return s.putNew(hash, key, value, b, deadline, now)
 }
 
 // putNew stores a value for a key that is not there.
-func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline int64) (wake int64) {
+func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, now int64) (wake int64) {
 	s.sets++
-	return s.schedule(s.insert(hash, key, value, b, deadline), deadline)
+	return s.schedule(s.insert(hash, key, value, b, deadline), deadline, now)
 }
 
 // putAt stores a value in place of the one at p, live or expired, whose bucket
@@ -88,14 +86,14 @@ func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, now
 	s.sets++
 	s.report(p.slot, s.causeAt(p, Replaced, now), now)
 	s.overwrite(p, opened, value, b, deadline)
-	return s.schedule(p.slot, deadline)
+	return s.schedule(p.slot, deadline, now)
 }
 
 // moveAt gives the entry at p, whose bucket has been opened, another deadline.
-func (s *shard[K, V]) moveAt(p spot, opened uint32, deadline int64) (wake int64) {
+func (s *shard[K, V]) moveAt(p spot, opened uint32, deadline, now int64) (wake int64) {
 	p.slot.deadline.Store(deadline)
 	p.bucket.end(opened)
-	return s.schedule(p.slot, deadline)
+	return s.schedule(p.slot, deadline, now)
 }
 
 // takeAt removes the entry at p, whose bucket has been opened. It reports
@@ -169,12 +167,12 @@ func (s *shard[K, V]) arriveDead(key K, value V, now int64) {
 // schedule sees to it that a record waits for the deadline of an entry, or for
 // an earlier tick. It returns the instant at which the driver must be awake,
 // NoDeadline if nothing has changed for it.
-func (s *shard[K, V]) schedule(slot *slotHead, deadline int64) int64 {
+func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64) {
 	if deadline == expiry.NoDeadline {
 		return expiry.NoDeadline // a record that waits will find that out
 	}
-	if s.wheel == nil {
-		s.newWheel()
+	if s.wheel == nil || s.wheel.Len() == 0 {
+		s.newWheel(now)
 	}
 	tick := s.tickFor(deadline)
 	if slot.tick != noTick {
@@ -200,14 +198,30 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline int64) int64 {
 // beyond the wheel's horizon is looked at again there.
 func (s *shard[K, V]) tickFor(deadline int64) int64 {
 	tick := s.wheel.Clamp(s.cache.tickAfter(deadline))
-	if uint32(tick) == noTick {
-		tick++ // once in 2^32 ticks
+	if uint32(tick) == noTick { // once in 2^32 ticks
+		if tick = s.wheel.Clamp(tick + 1); uint32(tick) == noTick {
+			tick-- // at the horizon, where the deadline is looked at again
+		}
 	}
 	return tick
 }
 
-func (s *shard[K, V]) newWheel() {
-	s.wheel = wheel.NewHashed(s.slotsFor(0), s.cache.tickBefore(s.now))
+// newWheel makes the wheel, or brings an empty one up to date: its cursor may
+// have stayed behind, since the driver does not come by an empty wheel, and the
+// horizon begins at the cursor.
+func (s *shard[K, V]) newWheel(now int64) {
+	if now == unread {
+		now = s.cache.clock.now()
+	}
+	tick := s.cache.tickBefore(now)
+	if s.wheel != nil {
+		s.wheel.Advance(tick, 1, nil)
+		return
+	}
+	s.wheel = wheel.NewHashed(s.slotsFor(0), tick)
+	if s.visit == nil {
+		s.visit, s.kept = s.comeUp, s.hasEntry
+	}
 }
 
 // slotsFor returns how many slots a wheel for n records has.
@@ -307,13 +321,13 @@ func (s *shard[K, V]) tend() {
 	}
 	records := w.Len()
 	switch {
-	case w.Rebuilding():
-		w.Step(stepPerWrite, s.kept)
-	case records <= fewRecords:
-	case s.timed == 0:
+	case s.timed == 0 && records > fewRecords:
 		// Nothing but orphans: what a burst leaves behind goes at once.
 		s.wheel = nil
 		s.next.Store(expiry.NoDeadline)
+	case w.Rebuilding():
+		w.Step(stepPerWrite, s.kept)
+	case records <= fewRecords:
 	case records-s.timed > s.timed/4+fewRecords:
 		w.Resize(s.slotsFor(s.timed))
 	case s.cache.slots == 0 && (records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots || records < recordsPerSlot/8*w.Slots()):

@@ -122,23 +122,25 @@ const (
 	spinsBeforeYield = 16
 )
 
-// init readies t for about capacity entries. phase, from 0 to 1, staggers
-// the sizes of segments.
-func (t *table[K, V]) init(capacity int, phase float64) {
+// init readies t for about capacity entries; if that is none, with a directory
+// of emptySegment, which tables may share. phase, from 0 to 1, staggers the sizes
+// of segments.
+func (t *table[K, V]) init(capacity int, phase float64, empty *directory) {
 	t.keyPointers = pointerWords[K]()
 	t.valuePointers = pointerWords[V]()
 	largest := maxSegmentBytes / int(bucketSize[K, V]())
 	t.maxBuckets = uint32(max(1, int(float64(largest)*(1-phase/2))))
-	depth, n := 0, 1
-	if capacity > 0 {
-		for depth < maxDepth && bucketsFor(capacity>>depth) > largest {
-			depth++
-		}
-		n = bucketsFor(capacity >> depth)
+	if capacity == 0 {
+		t.dir.Store(empty)
+		return
+	}
+	depth := 0
+	for depth < maxDepth && bucketsFor(capacity>>depth) > largest {
+		depth++
 	}
 	segments := make([]segment, 1<<depth)
 	for i := range segments {
-		segments[i] = t.newSegment(n, uint8(depth))
+		segments[i] = t.newSegment(bucketsFor(capacity>>depth), uint8(depth))
 	}
 	t.dir.Store(newDirectory(uint8(depth), segments))
 }
@@ -156,6 +158,13 @@ func bucketsFor(n int) int {
 
 func newDirectory(depth uint8, segments []segment) *directory {
 	return &directory{depth, 31 - depth, segments}
+}
+
+// emptySegment returns a segment for no entries: it has no buckets, but a vacant
+// one to look at, so that a reader need not ask. The first insert replaces it, and
+// nothing ever writes to it.
+func emptySegment[K, V any](depth uint8) segment {
+	return segment{buckets{newBuckets[K, V](1).base, 0}, &fill{depth: depth}}
 }
 
 func (t *table[K, V]) newSegment(n int, depth uint8) segment {
@@ -207,7 +216,7 @@ func slotIn(matches uint64) int {
 	return bits.TrailingZeros64(matches) / 8
 }
 
-// The answers of get.
+// The answers of get and sight.
 type outcome uint8
 
 const (
@@ -223,9 +232,10 @@ type sighting struct {
 	version uint32
 }
 
-// get returns copies of the value and the deadline of key. It takes no lock,
-// writes nothing and allocates nothing.
-func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
+// sight returns copies of the value and the deadline of key, and where they were
+// seen. It takes no lock, writes nothing and allocates nothing. (get, in words.go,
+// does the same for an entry in its home bucket, in half the time.)
+func (t *table[K, V]) sight(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
 	seg := t.dir.Load().of(hash)
 	i := seg.home(hash)
 	tag := tagOf(hash)
@@ -237,27 +247,8 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, at sight
 		control := b.control.Load()
 		for m := matching(control, tag); m != 0; m &= m - 1 {
 			s := slotAt[K, V](b, slotIn(m))
-			var k K
-			switch {
-			case oneWord[K]():
-				k = loadOne[K](keyOf(s), t.keyPointers)
-			case twoWords[K]():
-				k = loadTwo[K](keyOf(s), t.keyPointers)
-			case boxed[K]():
-				k = loadBoxed[K](keyOf(s))
-			default:
-				k = loadMany[K](keyOf(s), t.keyPointers)
-			}
-			switch {
-			case oneWord[V]():
-				value = loadOne[V](valueOf[K](s), t.valuePointers)
-			case twoWords[V]():
-				value = loadTwo[V](valueOf[K](s), t.valuePointers)
-			case boxed[V]():
-				value = loadBoxed[V](valueOf[K](s))
-			default:
-				value = loadMany[V](valueOf[K](s), t.valuePointers)
-			}
+			k := loadKey[K](s, t.keyPointers)
+			value = loadValue[K, V](s, t.valuePointers)
 			deadline = s.deadline.Load()
 			if b.version.Load() != version || version&1 != 0 {
 				if tries++; tries > optimisticTries {
@@ -279,9 +270,10 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, at sight
 	return *new(V), 0, at, miss
 }
 
-// current reports whether nothing in the bucket has changed since.
+// current reports whether nothing in the bucket has changed since, and it is
+// still in use.
 func (at sighting) current() bool {
-	return at.bucket.version.Load() == at.version
+	return at.version&frozen == 0 && at.bucket.version.Load() == at.version
 }
 
 // begin opens a change of the entry's deadline, and of nothing else, without the
@@ -326,7 +318,7 @@ type spot struct {
 	index  int // of the slot in the bucket
 }
 
-// find returns the spot of key. (get, find and findRecord walk the same way, but
+// find returns the spot of key. (sight, find and findRecord walk the same way, but
 // each looks for something else at each match; a function value for that costs
 // more than the walk.)
 func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {
@@ -472,12 +464,21 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	}
 	// A hash worth its name halves the segment. One that does not, such as a
 	// constant, would double the directory for nothing: enlarge the segment.
-	if zeros := t.zeros(&old); old.depth == maxDepth || zeros < old.count/16 || zeros > old.count-old.count/16 {
+	zeros := t.zeros(&old)
+	if old.depth == maxDepth || zeros < old.count/16 || zeros > old.count-old.count/16 {
 		t.replace(hash, old.depth, t.rebuilt(2*int(old.n), old.depth, old))
 		return
 	}
+	// Both parts are of the usual size unless old was larger, or divides badly.
 	depth := old.depth + 1
-	parts := [2]segment{t.newSegment(int(t.maxBuckets), depth), t.newSegment(int(t.maxBuckets), depth)}
+	part := func(count int) segment {
+		n := int(t.maxBuckets)
+		for n*limitPerBucket < count {
+			n *= 2
+		}
+		return t.newSegment(n, depth)
+	}
+	parts := [2]segment{part(zeros), part(old.count - zeros)}
 	t.copyTo(old, func(hash uint32) *segment { return &parts[hash>>(32-depth)&1] })
 	t.split(hash, depth, parts)
 }
@@ -490,18 +491,23 @@ func (t *table[K, V]) zeros(seg *segment) (n int) {
 	return n
 }
 
-// reduce makes the segment of hash smaller, together with its sibling if that is
-// nearly empty too.
+// reduce makes the segment of hash smaller, together with its siblings if they
+// are nearly empty too.
 func (t *table[K, V]) reduce(hash uint32) {
-	d := t.dir.Load()
-	seg := *d.of(hash)
-	if seg.depth > 0 {
-		sibling := *d.of(hash ^ 1<<(32-seg.depth))
-		if sum := seg.count + sibling.count; sibling.depth == seg.depth && sum <= int(t.maxBuckets)*limitPerBucket/2 {
-			t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
-			return
+	for {
+		d := t.dir.Load()
+		seg := *d.of(hash)
+		if seg.depth == 0 {
+			break
 		}
+		sibling := *d.of(hash ^ 1<<(32-seg.depth))
+		sum := seg.count + sibling.count
+		if sibling.depth != seg.depth || sum > int(t.maxBuckets)*limitPerBucket/2 {
+			break
+		}
+		t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
 	}
+	seg := *t.dir.Load().of(hash)
 	if n := t.sizeFor(seg.count); n <= int(seg.n)/2 {
 		t.replace(hash, seg.depth, t.rebuilt(n, seg.depth, seg))
 	}
@@ -509,7 +515,7 @@ func (t *table[K, V]) reduce(hash uint32) {
 
 // sizeAbove returns the size that comes after n buckets, and sizeFor the one
 // for count entries and half as many again. Sizes are maxBuckets halved some
-// times.
+// times, or doubled where a bad hash leaves no choice.
 func (t *table[K, V]) sizeAbove(n uint32) int {
 	size := t.maxBuckets
 	for size/2 > n {
@@ -520,6 +526,9 @@ func (t *table[K, V]) sizeAbove(n uint32) int {
 
 func (t *table[K, V]) sizeFor(count int) int {
 	size := int(t.maxBuckets)
+	for size*limitPerBucket < count+count/2 {
+		size *= 2
+	}
 	for size > 1 && size/2*limitPerBucket >= count+count/2 {
 		size /= 2
 	}

@@ -168,40 +168,104 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{})+stored[K]())
 }
 
-// The loads copy atomically, for readers without the lock. What they return may
-// be torn until the bucket's version has been checked. Which of them is right for
-// T is a constant; table.get chooses, so that the right one is inlined there and
-// the others are gone: a call would cost as much as everything else.
-func oneWord[T any]() bool  { return unsafe.Sizeof(cell[T]{}) == wordSize }
-func twoWords[T any]() bool { return unsafe.Sizeof(cell[T]{}) == 2*wordSize }
+// get returns copies of the value and the deadline of key. It takes no lock,
+// writes nothing and allocates nothing.
+//
+// It is sight for the common case, that the home bucket has the answer and no
+// writer is in the way, in one straight line: nothing in it is called but the
+// comparison of keys, and no function with type parameters is inlined, since
+// that would load its dictionary all the same. The fewer instructions a read
+// has, the more reads the processor works at while one of them waits for memory.
+func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcome) {
+	// These are stored[K](), stored[V]() and slotSize[K, V](), and constants.
+	keySize, valueSize := unsafe.Sizeof(cell[K]{}), unsafe.Sizeof(cell[V]{})
+	if keySize-1 >= maxInline {
+		keySize = unsafe.Sizeof(cell[*int]{})
+	}
+	if valueSize-1 >= maxInline {
+		valueSize = unsafe.Sizeof(cell[*int]{})
+	}
+	slotSize := unsafe.Sizeof(slotHead{}) + keySize + valueSize
 
-func loadOne[T any](src unsafe.Pointer, pointers uint8) T {
+	seg := t.dir.Load().of(hash)
+	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(seg.home(hash))*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
+	version := b.version.Load()
+	control := b.control.Load()
+	for m := matching(control, tagOf(hash)); m != 0; m &= m - 1 {
+		s := unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(slotIn(m))*slotSize)
+		src := unsafe.Add(s, unsafe.Sizeof(slotHead{}))
+		var k cell[K]
+		switch {
+		case unsafe.Sizeof(k.v) > maxInline:
+			if p := (*K)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
+				k.v = *p
+			}
+		case unsafe.Sizeof(k) == wordSize:
+			loadWord(unsafe.Pointer(&k), src, t.keyPointers)
+		case unsafe.Sizeof(k) == 2*wordSize:
+			loadWord(unsafe.Pointer(&k), src, t.keyPointers)
+			loadWord(unsafe.Add(unsafe.Pointer(&k), wordSize), unsafe.Add(src, wordSize), t.keyPointers>>1)
+		default:
+			loadWords(unsafe.Pointer(&k), src, unsafe.Sizeof(k), t.keyPointers)
+		}
+		src = unsafe.Add(src, keySize)
+		var v cell[V]
+		switch {
+		case unsafe.Sizeof(v.v) > maxInline:
+			if p := (*V)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
+				v.v = *p
+			}
+		case unsafe.Sizeof(v) == wordSize:
+			loadWord(unsafe.Pointer(&v), src, t.valuePointers)
+		case unsafe.Sizeof(v) == 2*wordSize:
+			loadWord(unsafe.Pointer(&v), src, t.valuePointers)
+			loadWord(unsafe.Add(unsafe.Pointer(&v), wordSize), unsafe.Add(src, wordSize), t.valuePointers>>1)
+		default:
+			loadWords(unsafe.Pointer(&v), src, unsafe.Sizeof(v), t.valuePointers)
+		}
+		deadline = (*slotHead)(s).deadline.Load()
+		if b.version.Load() != version || version&1 != 0 {
+			return value, 0, torn
+		}
+		if k.v == key {
+			return v.v, deadline, hit
+		}
+	}
+	if control < overflowOne {
+		return value, 0, miss
+	}
+	value, deadline, _, o = t.sight(hash, key)
+	return value, deadline, o
+}
+
+// loadKey and loadValue copy atomically, for readers without the lock. What
+// they return may be torn until the bucket's version has been checked.
+func loadKey[K any](s *slotHead, pointers uint8) K {
+	return loadCell[K](keyOf(s), pointers)
+}
+
+func loadValue[K, V any](s *slotHead, pointers uint8) V {
+	return loadCell[V](valueOf[K](s), pointers)
+}
+
+func loadCell[T any](src unsafe.Pointer, pointers uint8) (v T) {
+	if boxed[T]() {
+		if p := (*T)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
+			v = *p
+		}
+		return v
+	}
 	var c cell[T]
-	loadWord(unsafe.Pointer(&c), src, pointers)
+	loadWords(unsafe.Pointer(&c), src, unsafe.Sizeof(c), pointers)
 	return c.v
 }
 
-func loadTwo[T any](src unsafe.Pointer, pointers uint8) T {
-	var c [2]cell[T] // room for both words whatever T is; only the first is used
-	loadWord(unsafe.Pointer(&c), src, pointers)
-	loadWord(unsafe.Add(unsafe.Pointer(&c), wordSize), unsafe.Add(src, wordSize), pointers>>1)
-	return c[0].v
-}
-
-func loadMany[T any](src unsafe.Pointer, pointers uint8) T {
-	var c cell[T]
-	for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
-		loadWord(unsafe.Add(unsafe.Pointer(&c), i), unsafe.Add(src, i), pointers)
+// loadWords copies size bytes, a multiple of wordSize.
+func loadWords(dst, src unsafe.Pointer, size uintptr, pointers uint8) {
+	for i := uintptr(0); i < size; i += wordSize {
+		loadWord(unsafe.Add(dst, i), unsafe.Add(src, i), pointers)
 		pointers >>= 1
 	}
-	return c.v
-}
-
-func loadBoxed[T any](src unsafe.Pointer) (v T) {
-	if p := (*T)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
-		v = *p
-	}
-	return v
 }
 
 func loadWord(dst, src unsafe.Pointer, pointers uint8) {

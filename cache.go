@@ -189,7 +189,7 @@ func (c *Cache[K, V]) SetTTL(key K, value V, ttl time.Duration) {
 		c.setDead(key, value)
 		return
 	}
-	c.store(key, value, c.clock.deadline(ttl, now), now)
+	c.store(key, value, c.deadline(ttl, now), now)
 }
 
 // SetDeadline stores value for key until t; if t is not in the future, that is
@@ -203,6 +203,22 @@ func (c *Cache[K, V]) SetDeadline(key K, value V, t time.Time) {
 		return
 	}
 	c.store(key, value, deadline, now)
+}
+
+// deadline returns the deadline of a lifetime that begins now, which may be
+// unread.
+func (c *Cache[K, V]) deadline(ttl time.Duration, now int64) int64 {
+	if ttl == expiry.Never {
+		return expiry.NoDeadline
+	}
+	if now == unread {
+		var ok bool
+		if now, ok = c.clock.coarse(); !ok || ttl < coarseLifetime {
+			now = c.clock.now()
+			c.askedPrecisely(now)
+		}
+	}
+	return expiry.Deadline(now, ttl)
 }
 
 // store stores a value whose deadline has not passed.
@@ -227,7 +243,9 @@ func (c *Cache[K, V]) settle(wake int64) {
 	if wake < c.driver.wakeAt.Load() {
 		c.arm(wake)
 	}
-	c.removals.start()
+	if c.removals != nil {
+		c.removals.start()
+	}
 }
 
 // setDead stores a value that is expired on arrival.
@@ -257,7 +275,7 @@ func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
 	if ttl <= 0 {
 		ttl, now = 0, c.clock.now()
 	}
-	deadline := c.clock.deadline(ttl, now)
+	deadline := c.deadline(ttl, now)
 	s, hash := c.at(key)
 	c.removals.awaitRoom()
 	s.mu.Lock()

@@ -109,25 +109,16 @@ func (k *clock) expired(deadline, now int64) bool {
 	return expiry.Expired(deadline, now)
 }
 
-// deadline returns the deadline of a lifetime that begins now, which may be
-// unread.
-func (k *clock) deadline(ttl time.Duration, now int64) int64 {
-	if ttl == expiry.Never {
-		return expiry.NoDeadline
-	}
-	if now == unread {
-		if h := k.horizon.Load(); h != asleep && ttl >= coarseLifetime {
-			now = h - int64(slack)
-		} else {
-			now = k.now()
-		}
-	}
-	return expiry.Deadline(now, ttl)
+// coarse returns the coarse clock's time, or false if it is asleep.
+func (k *clock) coarse() (now int64, ok bool) {
+	h := k.horizon.Load()
+	return h - int64(slack), h != asleep
 }
 
 // awake reports whether there is a coarse clock at the moment.
 func (k *clock) awake() bool {
-	return k.horizon.Load() != asleep
+	_, ok := k.coarse()
+	return ok
 }
 
 // refresh sets the coarse clock, if it is awake.

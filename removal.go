@@ -224,7 +224,13 @@ func (r *removals[K, V]) pending() int {
 
 // awaitRoom waits until the queue has room. The caller holds no lock.
 func (r *removals[K, V]) awaitRoom() {
-	if r != nil && r.pending() >= maxPending {
+	if r != nil {
+		r.waitForRoom()
+	}
+}
+
+func (r *removals[K, V]) waitForRoom() {
+	if r.pending() >= maxPending {
 		r.await(func() bool { return r.pending() < maxPending })
 	}
 }

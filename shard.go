@@ -84,8 +84,12 @@ func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, now i
 // has been opened.
 func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, now int64) (wake int64) {
 	s.sets++
+	old := p.slot.deadline.Load()
 	s.report(p.slot, s.causeAt(p, Replaced, now), now)
 	s.overwrite(p, opened, value, b, deadline)
+	if deadline >= old && p.slot.tick != noTick {
+		return expiry.NoDeadline // its record is early enough
+	}
 	return s.schedule(p.slot, deadline, now)
 }
 
@@ -139,6 +143,12 @@ func (s *shard[K, V]) causeAt(p spot, cause Cause, now int64) Cause {
 // report counts a removal, and makes its event if anyone wants to know.
 func (s *shard[K, V]) report(slot *slotHead, cause Cause, now int64) {
 	s.removed[cause]++
+	if cause == Expired || s.cache.removals != nil {
+		s.tell(slot, cause, now)
+	}
+}
+
+func (s *shard[K, V]) tell(slot *slotHead, cause Cause, now int64) {
 	deadline := slot.deadline.Load()
 	var late time.Duration
 	if cause == Expired {

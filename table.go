@@ -288,6 +288,13 @@ func (at sighting) begin() bool {
 // instructions that it takes to change a deadline; begin waits for it. From then
 // on until end a deadline can be trusted to stay.
 func (b *bucketHead) begin() (opened uint32) {
+	if v := b.version.Load(); v&1 == 0 && b.version.CompareAndSwap(v, v+1) {
+		return v
+	}
+	return b.beginAgain()
+}
+
+func (b *bucketHead) beginAgain() uint32 {
 	for spins := 0; ; spins++ {
 		v := b.version.Load()
 		if v&1 == 0 && b.version.CompareAndSwap(v, v+1) {

@@ -1,2 +1,88 @@
-// Package wheelcache is a cache.
+// Package wheelcache is an in-process TTL cache: a map whose entries expire on
+// time.
+//
+//	c, err := wheelcache.New(wheelcache.Options[string, User]{TTL: 10 * time.Minute})
+//	if err != nil {
+//		return err
+//	}
+//	defer c.Close()
+//
+//	c.Set("ann", ann)                        // for ten minutes
+//	c.SetTTL("guest", guest, 30*time.Second) // a lifetime of its own
+//	user, ok := c.Get("ann")                 // never an expired one
+//
+// Expired entries are reclaimed by timing wheels, at a cost that depends on how
+// many expire and not on how many there are. Nothing is scanned.
+//
+// # What it promises
+//
+// An entry is expired if and only if now >= deadline, for every method. No read
+// returns an expired entry, and expiry removes none before its deadline: when a
+// read happens, not when a wheel turns, decides the truth. Times are counted by
+// the monotonic clock, in nanoseconds, and saturate.
+//
+// An expired entry is removed, and OnRemoval told, within one Tick of its
+// deadline plus the time that the scheduler takes to wake a timer; Stats has a
+// histogram of how late it was.
+//
+// A stored value is there when Set returns, and is never dropped. Every stored
+// value is reported removed exactly once, in order for each key, under no lock.
+//
+// Reads take no lock, allocate nothing and, unless the deadline is less than half
+// a second away, read no clock. They are linearizable with all other operations
+// on the same key, those during growth included.
+//
+// Two bounds are soft, and Options.ExactClock removes both. A lifetime of 2.56 s
+// or more may be counted from a clock that is up to 20 ms behind, so the entry may
+// expire that much early, less than 1 % of its life; shorter lifetimes are exact.
+// And if the process does not get to run its timers for more than half a second,
+// as when it is stopped and continued, then until it does, a read may return an
+// entry that has expired in the meantime.
+//
+// While a machine is suspended its monotonic clock stands still, and so do
+// lifetimes. Setting the wall clock changes none.
+//
+// # Terms
+//
+//   - TTL, lifetime: a duration. Deadline: an instant. Policy: what gives lifetimes.
+//   - Sliding: a read moves the deadline.
+//   - Entry: a key, its value and its deadline.
+//   - Expiration: removal because the deadline has passed. Eviction: removal to
+//     stay within a bound. Removal: either of them, or by a call. Cause: which.
+//   - Tick: the unit of the wheels' time. Slot, round, cursor: see package wheel.
+//   - Shard: one lock's worth of the cache. Segment, bucket, slot of a bucket: see
+//     table.go. Record: what a wheel holds of an entry. Orphan: a record whose
+//     entry has gone.
+//   - Driver: what wakes up to expire entries. Dispatcher: what calls OnRemoval.
+//   - Coarse clock, horizon: see clock.go.
+//
+// # Map of the code
+//
+// Data flows one way, and the files are best read in that order:
+//
+//	Set -> hash -> shard -> table -> wheel
+//	tick -> wheel -> shard -> removal -> callback
+//
+//	cache.go     the methods: each hashes, picks a shard, delegates
+//	options.go   what New can be told, and what it refuses
+//	hash.go      from a key to 64 bits, and which bits mean what
+//	shard.go     lock, table, wheel: the only file that sees them together
+//	table.go     where entries are: segments, buckets, growth
+//	words.go     how they lie in memory and are read without a lock; all unsafe
+//	wheel/       when a record comes up
+//	clock.go     what time it is, precisely or nearly
+//	driver.go    waking up in time
+//	removal.go   telling OnRemoval
+//	lifetime.go  asking policies; sliding
+//	compute.go   changes that depend on what is there
+//	iterate.go   going through all entries
+//	stats.go     counting
+//	expiry/      when an entry dies: durations and deadlines
+//
+// # Limits
+//
+// The cache is not bounded: entries leave it when they expire or are removed.
+// Values of more than 32 bytes, and keys of more, are stored as a pointer to a
+// copy, one allocation per Set. Keys that are not equal to themselves, such as
+// NaN, can be stored but not found; they expire.
 package wheelcache

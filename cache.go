@@ -118,8 +118,8 @@ func (c *Cache[K, V]) getCarefully(s *shard[K, V], hash uint32, key K, o outcome
 func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
 	s, hash := c.at(key)
 	value, deadline, o := s.get(hash, key)
-	if o == hit && deadline > c.clock.horizon.Load() {
-		return value, true
+	if o == miss || o == hit && deadline > c.clock.horizon.Load() {
+		return value, o == hit
 	}
 	seen := c.look(s, hash, key)
 	return seen.value, seen.live
@@ -184,19 +184,22 @@ func (c *Cache[K, V]) Set(key K, value V) {
 // is gone, and OnRemoval is told of both. expiry.Never means that it does not
 // expire.
 func (c *Cache[K, V]) SetTTL(key K, value V, ttl time.Duration) {
-	now := c.clock.read()
+	c.removals.awaitRoom()
 	if ttl <= 0 {
 		c.setDead(key, value)
 		return
 	}
+	now := c.clock.read()
 	c.store(key, value, c.deadline(ttl, now), now)
 }
 
-// SetDeadline stores value for key until t; if t is not in the future, that is
-// as with SetTTL. The zero Time means that the entry does not expire. A t
+// SetDeadline stores value for key until t. A t that is not in the future is as a
+// lifetime of zero for SetTTL, and the deadline reported is the moment of the
+// call. The zero Time means that the entry does not expire. A t
 // without a monotonic reading is taken relative to the wall clock at the time
 // of the call; setting the wall clock later does not move the deadline.
 func (c *Cache[K, V]) SetDeadline(key K, value V, t time.Time) {
+	c.removals.awaitRoom()
 	deadline, now := c.clock.instant(t)
 	if expiry.Expired(deadline, now) {
 		c.setDead(key, value)
@@ -221,11 +224,11 @@ func (c *Cache[K, V]) deadline(ttl time.Duration, now int64) int64 {
 	return expiry.Deadline(now, ttl)
 }
 
-// store stores a value whose deadline has not passed.
+// store stores a value whose deadline has not passed. The caller has waited for
+// room.
 func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
 	s, hash := c.at(key)
 	b := newBox(value)
-	c.removals.awaitRoom()
 	s.mu.Lock()
 	if c.closed.Load() {
 		s.mu.Unlock()
@@ -248,11 +251,11 @@ func (c *Cache[K, V]) settle(wake int64) {
 	}
 }
 
-// setDead stores a value that is expired on arrival.
+// setDead stores a value that is expired on arrival. The caller has waited for
+// room.
 func (c *Cache[K, V]) setDead(key K, value V) {
 	now := c.clock.now()
 	s, hash := c.at(key)
-	c.removals.awaitRoom()
 	s.mu.Lock()
 	if c.closed.Load() {
 		s.mu.Unlock()
@@ -271,13 +274,13 @@ func (c *Cache[K, V]) setDead(key K, value V) {
 // value: zero or less expires it, expiry.Never keeps it for good. It returns
 // false, and does nothing, if key is absent or expired.
 func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
+	c.removals.awaitRoom()
 	now := c.clock.read()
 	if ttl <= 0 {
 		ttl, now = 0, c.clock.now()
 	}
 	deadline := c.deadline(ttl, now)
 	s, hash := c.at(key)
-	c.removals.awaitRoom()
 	s.mu.Lock()
 	p, ok := s.find(hash, key)
 	if !ok || c.closed.Load() {
@@ -405,8 +408,9 @@ func (c *Cache[K, V]) Stats() Stats {
 }
 
 // Flush removes everything that is due now and returns when OnRemoval has been
-// told of it and of all earlier removals. Called from OnRemoval, it does not
-// wait for OnRemoval. There is no need to call it but for tests on a fake clock,
+// told of it and of all earlier removals; not, though, of what OnRemoval itself
+// removes meanwhile. Called from OnRemoval, it does not wait for OnRemoval. There
+// is no need to call it but for tests on a fake clock,
 // or to see exact counts.
 func (c *Cache[K, V]) Flush() {
 	for i := range c.shards {

@@ -28,8 +28,8 @@ import (
 //	                   deadline?     deadline: certainly live
 //	                   ask precisely
 //
-// The true time is somewhere between coarse and coarse plus the delay of the
-// driver. While that delay is below slack, an entry with a deadline beyond the
+// The true time is somewhere between coarse and coarse plus a period and the delay
+// of the driver. While these are below slack, an entry with a deadline beyond the
 // horizon is live for certain. Where it is not, whoever next reads the precise
 // clock and finds that it has passed the horizon puts the coarse clock to sleep.
 // What remains is a read that looks at no deadline closer than slack while the
@@ -39,12 +39,15 @@ import (
 //
 // Asleep, the horizon is later than every deadline, so that all ask precisely.
 // That is the state from the start, while the cache is hardly used, after Close,
-// and always with an injected clock or ExactClock. Many precise reads in a row
-// wake the coarse clock; disuse puts it to sleep.
+// and always with an injected clock or ExactClock. Every 256th precise read that
+// a coarse one could have replaced wakes the coarse clock; disuse for half a
+// second puts it to sleep.
 //
 // Set counts a lifetime from the coarse clock if it is at least 128 periods
 // long, when there is a coarse clock; the entry then expires up to one period
-// (plus the delay of the driver) before its time, never after it.
+// before its time, and if the driver is delayed, by that much more; never after
+// it. A sliding read counts likewise, for shorter lifetimes if they are longer
+// than slack.
 type clock struct {
 	epoch    time.Time
 	injected clockwork.Clock // nil: package time

@@ -33,11 +33,12 @@
 // on the same key, those during growth included.
 //
 // Two bounds are soft, and Options.ExactClock removes both. A lifetime of 2.56 s
-// or more may be counted from a clock that is up to 20 ms behind, so the entry may
-// expire that much early, less than 1 % of its life; shorter lifetimes are exact.
-// And if the process does not get to run its timers for more than half a second,
-// as when it is stopped and continued, then until it does, a read may return an
-// entry that has expired in the meantime.
+// or more, or one of more than half a second that a read has moved, may be counted
+// from a clock that is up to 20 ms behind, so the entry may expire that much early.
+// And the process may not get to run its timers for a while, as when it is stopped
+// and continued. Until it does, that clock stands still: what is stored then
+// expires early by the delay, and after more than half a second a read may return
+// an entry that has expired in the meantime.
 //
 // While a machine is suspended its monotonic clock stands still, and so do
 // lifetimes. Setting the wall clock changes none.

@@ -19,7 +19,8 @@ import (
 //	     +--------- rearm: earliest shard.next, or the coarse clock's refresh
 //
 // Between two wake-ups there is no goroutine, only a timer: time.AfterFunc
-// starts one when it fires. With nothing to expire, there is not even a timer.
+// starts one when it fires. While no wheel holds a record, there is not even a
+// timer.
 // The timer knows the cache by a weak pointer, so a cache that is dropped
 // without Close is collected like anything else; its timer, should one be
 // pending, fires once more and finds nothing. No finalizer and no cleanup is
@@ -105,6 +106,10 @@ func (c *Cache[K, V]) setTimer() {
 		}
 		now := c.clock.now()
 		d.timer.Reset(max(expiry.Remaining(at, now), 0))
+		if c.closed.Load() {
+			d.timer.Stop() // Close may have done so before
+			return
+		}
 		// An injected clock may have been advanced in between.
 		if d.wakeAt.Load() == at && (c.clock.injected == nil || c.clock.now()-now < int64(c.tick)) {
 			return

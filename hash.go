@@ -68,9 +68,20 @@ func (h *hasher[K]) sum(key K) uint64 {
 		// A caller's hash may be good in its low bits only, or be the key itself;
 		// the parts above need all bits. The constants are fixed, so that what is
 		// the same in every process stays the same.
-		return mix(h.custom(key), 0x9e3779b97f4a7c15, 0xd1b54a32d192ed03)
+		x := h.custom(key)
+		if !equalToItself(key) {
+			x++
+		}
+		return mix(x, 0x9e3779b97f4a7c15, 0xd1b54a32d192ed03)
 	}
 	return maphash.Comparable(h.seed, key)
+}
+
+// equalToItself compares key, so that an interface that holds what cannot be
+// compared panics here, and not when it is compared under a lock. (maphash panics
+// by itself.)
+func equalToItself[K comparable](key K) bool {
+	return key == key //nolint:staticcheck // see above; also, NaN is not
 }
 
 // mix spreads x over 64 bits by two multiplications, as wyhash does.

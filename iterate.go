@@ -89,9 +89,9 @@ func (c *Cache[K, V]) Expiring(within time.Duration) iter.Seq2[K, V] {
 }
 
 // DeleteFunc removes the live entries that match, and returns how many it
-// removed. match is called under no lock, and again if the entry is changed
-// before it is removed: what is removed is what match has seen last. Entries
-// stored during the call may be missed.
+// removed. match is called under no lock, and again if the entry may have been
+// changed before it is removed: what is removed is what match has seen last.
+// Entries stored during the call may be missed.
 func (c *Cache[K, V]) DeleteFunc(match func(K, V) bool) int {
 	removed := 0
 	c.items(func(it item[K, V]) bool {

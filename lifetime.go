@@ -57,7 +57,7 @@ func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 			return false
 		}
 		now := c.clock.now()
-		ttl := c.policy.Create(key, seen.value)
+		ttl := max(c.policy.Create(key, seen.value), 0)
 		again := false
 		c.edit(key, now, func(e found[V]) change[V] {
 			if !e.is(seen) && asked < maxAsked {
@@ -77,7 +77,8 @@ func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 // later deadline without the lock, and without touching the wheel, whose record
 // will be told when it comes up. It is not written if it is later by less than a
 // tick, so that the line of a key that is read all the time stays clean; the
-// lifetime is short by less than that. With an injected clock it always is.
+// lifetime is short by less than that, and by what the coarse clock is behind.
+// With an injected clock it always is written.
 func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 	for range maxAsked {
 		deadline, at := seen.deadline, seen.at
@@ -96,8 +97,10 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 		if !near && ttl < coarseLifetime {
 			now = c.clock.now()
 		}
-		moved := expiry.Deadline(now, ttl)
+		moved := expiry.Deadline(now, max(ttl, 0))
 		switch {
+		case !near && moved < deadline && deadline-moved <= int64(refreshPeriod):
+			return // it was counted from the precise clock, and is not really earlier
 		case moved < deadline || deadline == expiry.NoDeadline:
 			if c.advanceDeadline(key, at, moved, now) {
 				return
@@ -105,7 +108,9 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 		case moved-deadline < int64(c.tick) && c.clock.injected == nil:
 			return
 		case at.begin():
-			// See look: from here on others who find the entry expired look again.
+			// See judge: from here on others who find the entry expired look again. An
+			// injected clock is not asked here, where others wait; it is advanced by
+			// those who can wait for readers to be done.
 			if !near || c.clock.injected != nil || !expiry.Expired(deadline, c.clock.now()) {
 				at.slot.deadline.Store(moved)
 			}

@@ -288,7 +288,7 @@ func (s *shard[K, V]) updateNext() {
 // comeUp is called by the wheel for each record that is due: it expires the
 // entry, or says for which tick the record is to wait on.
 func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
-	p, ok := s.findRecord(hash, uint32(tick))
+	p, ok := s.findRecord(hash, uint32(tick), expiry.NoDeadline)
 	if !ok || s.expireDue(p) {
 		return wheel.Done
 	}
@@ -303,10 +303,11 @@ func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
 	return later
 }
 
-// comeEarly is called for each record of the tick that has not passed.
+// comeEarly is called for each record of the tick that has not passed. Of
+// entries that share hash and tick, only some may be due.
 func (s *shard[K, V]) comeEarly(hash uint32, tick int64) (done bool) {
-	p, ok := s.findRecord(hash, uint32(tick))
-	return !ok || s.expireDue(p)
+	p, ok := s.findRecord(hash, uint32(tick), s.now)
+	return ok && s.expireDue(p)
 }
 
 // expireDue removes the entry at p if its deadline has passed.
@@ -347,6 +348,6 @@ func (s *shard[K, V]) tend() {
 
 // hasEntry reports whether a record belongs to an entry still.
 func (s *shard[K, V]) hasEntry(hash uint32, tick int64) bool {
-	_, ok := s.findRecord(hash, uint32(tick))
+	_, ok := s.findRecord(hash, uint32(tick), expiry.NoDeadline)
 	return ok
 }

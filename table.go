@@ -348,8 +348,9 @@ func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {
 	return spot{}, false
 }
 
-// findRecord returns the spot of an entry whose wheel record waits for tick.
-func (t *table[K, V]) findRecord(hash, tick uint32) (spot, bool) {
+// findRecord returns the spot of an entry whose wheel record waits for tick and
+// whose deadline is by or before it.
+func (t *table[K, V]) findRecord(hash, tick uint32, by int64) (spot, bool) {
 	seg := t.dir.Load().of(hash)
 	i := seg.home(hash)
 	tag := tagOf(hash)
@@ -357,7 +358,7 @@ func (t *table[K, V]) findRecord(hash, tick uint32) (spot, bool) {
 		b := bucketAt[K, V](seg.buckets, i)
 		control := b.control.Load()
 		for m := matching(control, tag); m != 0; m &= m - 1 {
-			if s := slotAt[K, V](b, slotIn(m)); s.hash == hash && s.tick == tick {
+			if s := slotAt[K, V](b, slotIn(m)); s.hash == hash && s.tick == tick && s.deadline.Load() <= by {
 				return spot{b, s, slotIn(m)}, true
 			}
 		}

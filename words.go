@@ -64,10 +64,18 @@ const (
 	wordSize       = unsafe.Sizeof(uintptr(0))
 )
 
-// A cell holds a T, padded to whole words. The empty array sets the alignment,
-// to 8 on 32-bit machines too, as slotHead has it.
+// A cell holds a T in a slot. The empty array sets the alignment, to 8 on 32-bit
+// machines too, as slotHead has it.
 type cell[T any] struct {
 	_ [0]atomic.Int64
+	v T
+}
+
+// A copied holds a T on its way to or from a cell: it is whole words too, but
+// aligned to words, since what is aligned to more is not kept on the stack of a
+// 32-bit machine.
+type copied[T any] struct {
+	_ [0]uintptr
 	v T
 }
 
@@ -194,7 +202,7 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcom
 	for m := matching(control, tagOf(hash)); m != 0; m &= m - 1 {
 		s := unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(slotIn(m))*slotSize)
 		src := unsafe.Add(s, unsafe.Sizeof(slotHead{}))
-		var k cell[K]
+		var k copied[K]
 		switch {
 		case unsafe.Sizeof(k.v) > maxInline:
 			if p := (*K)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
@@ -209,7 +217,7 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcom
 			loadWords(unsafe.Pointer(&k), src, unsafe.Sizeof(k), t.keyPointers)
 		}
 		src = unsafe.Add(src, keySize)
-		var v cell[V]
+		var v copied[V]
 		switch {
 		case unsafe.Sizeof(v.v) > maxInline:
 			if p := (*V)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
@@ -255,7 +263,7 @@ func loadCell[T any](src unsafe.Pointer, pointers uint8) (v T) {
 		}
 		return v
 	}
-	var c cell[T]
+	var c copied[T]
 	loadWords(unsafe.Pointer(&c), src, unsafe.Sizeof(c), pointers)
 	return c.v
 }
@@ -323,7 +331,7 @@ func store[T any](dst unsafe.Pointer, v T, b box, pointers uint8) {
 		atomic.StorePointer((*unsafe.Pointer)(dst), unsafe.Pointer(b))
 		return
 	}
-	c := cell[T]{v: v}
+	c := copied[T]{v: v}
 	src := unsafe.Pointer(&c)
 	for i := uintptr(0); i < unsafe.Sizeof(c); i += wordSize {
 		if pointers&1 != 0 {

@@ -1,0 +1,203 @@
+package wheelcache_test
+
+import (
+	"fmt"
+	"runtime"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/assert"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheelcache/wheelcache"
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+type pair struct{ a, b uint64 }
+
+// allocates says where allocations cannot be counted: the race detector makes
+// its own.
+const allocates = raceEnabled
+
+func TestAllocations(t *testing.T) {
+	if allocates {
+		t.Skip("reads and writes allocate here")
+	}
+	allocations[string, uint64](t, strconv.Itoa, 0)
+	allocations[string, pair](t, strconv.Itoa, 0)
+	allocations[string, [3]uint64](t, strconv.Itoa, 0)
+	allocations[string, [4]uint64](t, strconv.Itoa, 0)
+	allocations[string, [5]uint64](t, strconv.Itoa, 1)
+	allocations[string, string](t, strconv.Itoa, 0)
+	allocations[string, []byte](t, strconv.Itoa, 0)
+	allocations[string, any](t, strconv.Itoa, 0)
+	number := func(i int) uint64 { return uint64(i) }
+	allocations[uint64, uint64](t, number, 0)
+	allocations[uint64, [4]uint64](t, number, 0)
+	allocations[uint64, [5]uint64](t, number, 1)
+	allocations[uint64, *int](t, number, 0)
+	structure := func(i int) pair { return pair{uint64(i), 1} }
+	allocations[pair, uint64](t, structure, 0)
+	allocations[pair, [4]uint64](t, structure, 0)
+}
+
+// allocations checks what operations on a filled cache allocate; perSet is what
+// storing a V may.
+func allocations[K comparable, V any](t *testing.T, key func(int) K, perSet float64) {
+	t.Helper()
+	const n = 1000
+	for name, o := range map[string]wheelcache.Options[K, V]{
+		"no TTL":   {},
+		"TTL":      {TTL: time.Hour},
+		"exact":    {TTL: time.Hour, ExactClock: true},
+		"short":    {TTL: time.Second * 30, Tick: time.Second},
+		"write":    {Expiry: expiry.AfterWrite[K, V](time.Hour)},
+		"sliding":  {Expiry: expiry.AfterAccess[K, V](time.Hour)},
+		"create":   {Expiry: expiry.AfterCreate[K, V](time.Hour)},
+		"listened": {TTL: time.Hour, OnRemoval: func(wheelcache.Removal[K, V]) {}},
+	} {
+		t.Run(fmt.Sprintf("%T/%T/%s", *new(K), *new(V), name), func(t *testing.T) {
+			c := open(t, o)
+			var value V
+			keys := make([]K, 2*n)
+			for i := range keys {
+				keys[i] = key(i)
+			}
+			for _, k := range keys[:n] {
+				c.Set(k, value)
+			}
+			i := 0
+			next := func() K { i++; return keys[i%n] }
+			absent := func() K { i++; return keys[n+i%n] }
+			measure := func(what string, want float64, f func()) {
+				t.Helper()
+				require.Equal(t, want, testing.AllocsPerRun(2000, f), what)
+			}
+			if o.OnRemoval == nil { // events are a matter of their own
+				measure("Set over a value", perSet, func() { c.Set(next(), value) })
+				measure("SetTTL over a value", perSet, func() { c.SetTTL(next(), value, time.Minute) })
+				if name != "create" {
+					measure("Delete and Set", perSet, func() { k := next(); c.Delete(k); c.Set(k, value) })
+				}
+			}
+			measure("Get", 0, func() { c.Get(next()) })
+			measure("Get of an absent key", 0, func() { c.Get(absent()) })
+			measure("Peek", 0, func() { c.Peek(next()) })
+			measure("GetOrSet of a present key", 0, func() { c.GetOrSet(next(), value) })
+			measure("Touch", 0, func() { c.Touch(next()) })
+			measure("Move later", 0, func() { c.Move(next(), 2*time.Hour) })
+			measure("Move back and forth", 0, func() { k := next(); c.Move(k, time.Minute); c.Move(k, time.Hour) })
+			measure("Delete of an absent key", 0, func() { c.Delete(absent()) })
+			measure("Len", 0, func() { c.Len() })
+		})
+	}
+}
+
+// heapOf returns how many bytes of heap the results of n calls of f hold, each.
+func heapOf(n int, f func(i int) any) uint64 {
+	keep := make([]any, n)
+	before := heapInUse()
+	for i := range keep {
+		keep[i] = f(i)
+	}
+	after := heapInUse()
+	runtime.KeepAlive(keep)
+	return (max(after, before) - before) / uint64(n)
+}
+
+func heapInUse() uint64 {
+	runtime.GC()
+	runtime.GC()
+	var m runtime.MemStats
+	runtime.ReadMemStats(&m)
+	return m.HeapAlloc
+}
+
+const emptyCache = 8 << 10
+
+func TestSmallCachesAreSmall(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	for _, tc := range []struct {
+		entries int
+		most    uint64
+	}{{0, emptyCache}, {100, 24 << 10}} {
+		for name, ttl := range map[string]time.Duration{"no TTL": 0, "TTL": time.Hour} {
+			got := heapOf(200, func(int) any {
+				c, err := wheelcache.New(wheelcache.Options[uint64, uint64]{TTL: ttl, Shards: 16})
+				require.NoError(t, err)
+				for i := range uint64(tc.entries) {
+					c.Set(i, i)
+				}
+				return c
+			})
+			t.Logf("%d entries, %s: %d bytes", tc.entries, name, got)
+			assert.LessOrEqual(t, got, tc.most, "%d entries, %s", tc.entries, name)
+		}
+	}
+}
+
+func TestMemoryComesBackAfterABurst(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const n = 300_000
+	for name, leave := range map[string]func(c *wheelcache.Cache[uint64, uint64], pass func()){
+		"expired": func(c *wheelcache.Cache[uint64, uint64], pass func()) { pass(); c.Flush() },
+		"deleted": func(c *wheelcache.Cache[uint64, uint64], _ func()) {
+			for i := range uint64(n) {
+				c.Delete(i)
+			}
+		},
+		"cleared": func(c *wheelcache.Cache[uint64, uint64], _ func()) { c.Clear() },
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, clock := openFake(t, wheelcache.Options[uint64, uint64]{})
+			empty := heapInUse()
+			for i := range uint64(n) {
+				c.SetTTL(i, i, time.Minute+time.Duration(i)*time.Microsecond)
+			}
+			peak := heapInUse() - empty
+			leave(c, func() { clock.Advance(time.Hour) })
+			require.Zero(t, c.Len())
+			after := heapInUse()
+			left := max(after, empty) - empty
+			t.Logf("peak %d KB, then %d KB", peak>>10, left>>10)
+			require.LessOrEqual(t, left, peak/50)
+			runtime.KeepAlive(c)
+		})
+	}
+}
+
+func TestMemoryDoesNotGrowWithChurn(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	rounds := uint64(20)
+	if testing.Short() {
+		rounds = 5
+	}
+	c, _ := openFake(t, wheelcache.Options[uint64, uint64]{})
+	const n = 10_000
+	churn := func() {
+		for r := range rounds {
+			for i := range uint64(n) {
+				c.SetTTL(i, r, time.Hour-time.Duration(r)*time.Second) // each earlier than the one before: a record each
+				if i%3 == 0 {
+					c.Delete(i)
+				}
+			}
+		}
+	}
+	churn()
+	before := heapInUse()
+	churn()
+	churn()
+	after := heapInUse()
+	require.LessOrEqual(t, after, before+before/10)
+	s := c.Stats()
+	require.LessOrEqual(t, s.Waiting, 3*s.Entries)
+	runtime.KeepAlive(c)
+}

@@ -1,0 +1,264 @@
+package wheelcache
+
+import (
+	"math"
+	"slices"
+	"testing"
+
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// check walks everything in the cache and fails the test if anything is out of
+// place. It takes each shard's lock in turn. No sliding read may be under way.
+func check[K comparable, V any](t testing.TB, c *Cache[K, V]) {
+	t.Helper()
+	keys := make(map[K]struct{})
+	for i := range c.shards {
+		s := &c.shards[i]
+		func() {
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			waiting := checkTable(t, c, i, keys)
+			checkWheel(t, s, waiting)
+
+			removed := uint64(0)
+			for _, n := range s.removed {
+				removed += n
+			}
+			if s.sets != uint64(s.count)+removed {
+				require.Failf(t, "values stored are neither present nor removed", "shard %d: %d stored, %d present, %d removed", i, s.sets, s.count, removed)
+			}
+		}()
+	}
+}
+
+// An awaited is what an entry says of its record.
+type awaited struct {
+	hash, tick uint32
+}
+
+// checkTable checks one shard's table. It returns the deadlines of the entries
+// that say they have a record.
+func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, keys map[K]struct{}) map[awaited][]int64 {
+	t.Helper()
+	s := &c.shards[shard]
+	waiting := make(map[awaited][]int64)
+	entries := 0
+	for _, seg := range checkDirectory(t, s.dir.Load()) {
+		entries += seg.count
+		checkSegment(t, s, seg)
+		each[K, V](seg, func(slot *slotHead) {
+			key := peekKey[K](slot)
+			if key == key {
+				at, hash := c.at(key)
+				if at != s || hash != slot.hash {
+					require.Failf(t, "entry in a wrong place", "key %v, slot's hash %x, key's %x", key, slot.hash, hash)
+				}
+				if _, twice := keys[key]; twice {
+					require.Failf(t, "key twice", "%v", key)
+				}
+				keys[key] = struct{}{}
+				if p, ok := s.find(hash, key); !ok || p.slot != slot {
+					require.Failf(t, "key cannot be found", "%v", key)
+				}
+			}
+			deadline := slot.deadline.Load()
+			if slot.tick == noTick {
+				if deadline != expiry.NoDeadline {
+					require.Failf(t, "entry without a record", "key %v, deadline %d", key, deadline)
+				}
+				return
+			}
+			a := awaited{slot.hash, slot.tick}
+			waiting[a] = append(waiting[a], deadline)
+		})
+	}
+	if entries != s.count {
+		require.Failf(t, "entries of a shard", "%d counted, %d in segments", s.count, entries)
+	}
+	return waiting
+}
+
+// checkDirectory checks where segments stand, and returns each once.
+func checkDirectory(t testing.TB, d *directory) (segments []*segment) {
+	t.Helper()
+	if len(d.segments) != 1<<d.depth || d.depth > maxDepth || d.shift != 31-d.depth || d.canHalve() {
+		require.Failf(t, "wrong directory", "depth %d, shift %d, %d segments, can be halved: %v", d.depth, d.shift, len(d.segments), d.canHalve())
+	}
+
+	first := make(map[*fill]int)
+	for i := range d.segments {
+		seg := &d.segments[i]
+		if seg.depth > d.depth {
+			require.Failf(t, "segment deeper than the directory", "%d > %d", seg.depth, d.depth)
+		}
+		wide := 1 << (d.depth - seg.depth)
+		start, known := first[seg.fill]
+		if !known {
+			start = i
+			first[seg.fill] = i
+			segments = append(segments, seg)
+		}
+		if start&(wide-1) != 0 || i >= start+wide {
+			require.Failf(t, "segment stands in a wrong place", "index %d, first %d, width %d", i, start, wide)
+		}
+		if seg.base != d.segments[start].base || seg.n != d.segments[start].n {
+			require.Failf(t, "copies of a segment differ", "indexes %d and %d", start, i)
+		}
+	}
+	covered := 0
+	for _, seg := range segments {
+		covered += 1 << (d.depth - seg.depth)
+	}
+	if covered != len(d.segments) {
+		require.Failf(t, "a segment does not stand at all indexes with its prefix", "%d of %d", covered, len(d.segments))
+	}
+	return segments
+}
+
+// checkSegment checks the buckets of a segment.
+func checkSegment[K comparable, V any](t testing.TB, s *shard[K, V], seg *segment) {
+	if seg.n == 0 { // emptySegment: never written to
+		b := bucketAt[K, V](seg.buckets, 0)
+		require.Zero(t, b.control.Load())
+		require.Zero(t, b.version.Load())
+	}
+	if seg.limit != int(seg.n)*limitPerBucket || seg.count > seg.limit {
+		require.Failf(t, "wrong size", "%d buckets, limit %d, %d entries", seg.n, seg.limit, seg.count)
+	}
+
+	occupied := 0
+	passed := make([]int, seg.n) // entries that went past each bucket
+	d := s.dir.Load()
+	for i := range seg.n {
+		b := bucketAt[K, V](seg.buckets, i)
+		version, control := b.version.Load(), b.control.Load()
+		if version&1 != 0 || version&frozen != 0 {
+			require.Failf(t, "bucket is being changed or has been replaced", "version %x", version)
+		}
+		if marks := b.marks.Load(); marks != 0 {
+			require.Failf(t, "marks", "%x", marks)
+		}
+		for j := range slotsPerBucket {
+			slot := slotAt[K, V](b, j)
+			tag := control >> (8 * j) & 0xff
+			if tag == 0 {
+				if !pointersAreNil(keyOf(slot), s.keyPointers) || !pointersAreNil(valueOf[K](slot), s.valuePointers) {
+					require.Failf(t, "vacant slot holds a pointer", "bucket %d, slot %d", i, j)
+				}
+				continue
+			}
+			occupied++
+			if tag != tagOf(slot.hash) {
+				require.Failf(t, "wrong tag", "%x, hash %x", tag, slot.hash)
+			}
+			if d.of(slot.hash).fill != seg.fill {
+				require.Failf(t, "entry in a wrong segment", "hash %x", slot.hash)
+			}
+			for k := seg.home(slot.hash); k != i; k = seg.after(k) {
+				passed[k]++
+			}
+		}
+	}
+	if occupied != seg.count {
+		require.Failf(t, "entries of a segment", "%d counted, %d found", seg.count, occupied)
+	}
+	for i, want := range passed {
+		got := int(bucketAt[K, V](seg.buckets, uint32(i)).control.Load() >> 56)
+		if got != want && got != maxOverflow {
+			require.Failf(t, "wrong overflow count", "bucket %d of %d: %d, passed by %d", i, seg.n, got, want)
+		}
+	}
+}
+
+// checkWheel checks that the records of one shard are those its entries say.
+func checkWheel[K comparable, V any](t testing.TB, s *shard[K, V], waiting map[awaited][]int64) {
+	t.Helper()
+	timed := 0
+	for _, deadlines := range waiting {
+		timed += len(deadlines)
+	}
+	if timed != s.timed {
+		require.Failf(t, "entries with a record", "%d counted, %d found", s.timed, timed)
+	}
+	next := s.next.Load()
+	if s.wheel == nil {
+		require.Zero(t, timed, "entries with a record, but no wheel")
+		require.Equal(t, expiry.NoDeadline, next)
+		return
+	}
+	if s.wheel.Len() < timed {
+		require.Failf(t, "too few records", "%d for %d entries", s.wheel.Len(), timed)
+	}
+
+	ticks := make(map[awaited][]int64)
+	first := int64(math.MaxInt64)
+	for hash, tick := range s.wheel.Records() {
+		a := awaited{hash, uint32(tick)}
+		ticks[a] = append(ticks[a], tick)
+		first = min(first, tick)
+	}
+	if s.wheel.Len() > 0 && next > s.cache.instantOf(first) {
+		require.Failf(t, "late", "the shard sleeps until %d, a record waits for %d", next, s.cache.instantOf(first))
+	}
+	for a, deadlines := range waiting {
+		if len(ticks[a]) < len(deadlines) {
+			require.Failf(t, "record is missing", "%d for %d entries of hash %x and tick %x", len(ticks[a]), len(deadlines), a.hash, a.tick)
+		}
+		earliest, latest := slices.Min(ticks[a]), slices.Min(deadlines)
+		if earliest != slices.Max(ticks[a]) {
+			require.Failf(t, "ticks cannot be told apart", "%v", slices.Sorted(slices.Values(ticks[a])))
+		}
+		// An entry whose deadline has passed may have been given it late: its
+		// record waits for the next tick then.
+		due := max(s.cache.tickAfter(latest), s.wheel.Cursor()+1)
+		if uint32(due) == noTick {
+			due++
+		}
+		if earliest > due {
+			require.Failf(t, "record waits too long", "for tick %d, the deadline %d is in tick %d", earliest, latest, due)
+		}
+	}
+}
+
+// segmentsOf returns the segments of a shard.
+func segmentsOf[K comparable, V any](t testing.TB, s *shard[K, V]) []*segment {
+	t.Helper()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return checkDirectory(t, s.dir.Load())
+}
+
+// mustNew returns a cache that is closed when the test ends.
+func mustNew[K comparable, V any](t testing.TB, o Options[K, V]) *Cache[K, V] {
+	t.Helper()
+	c, err := New(o)
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, c.Close()) })
+	return c
+}
+
+// contents returns the live entries, each seen once.
+func contents[K comparable, V any](t testing.TB, c *Cache[K, V]) map[K]V {
+	t.Helper()
+	got := make(map[K]V)
+	for k, v := range c.All() {
+		if _, twice := got[k]; twice {
+			require.Failf(t, "key seen twice", "%v", k)
+		}
+		got[k] = v
+	}
+	keys := make(map[K]struct{})
+	for k := range c.Keys() {
+		keys[k] = struct{}{}
+	}
+	require.Len(t, keys, len(got), "All and Keys")
+	for k := range keys {
+		if _, ok := got[k]; !ok {
+			require.Failf(t, "key that All does not know", "%v", k)
+		}
+	}
+	return got
+}

@@ -1,0 +1,5 @@
+//go:build race
+
+package wheelcache_test
+
+const raceEnabled = true

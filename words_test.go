@@ -1,0 +1,694 @@
+package wheelcache
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"runtime"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+	"unsafe"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+)
+
+// pointersAreNil reports whether the pointer words at p are nil.
+func pointersAreNil(p unsafe.Pointer, pointers uint8) bool {
+	for i := uintptr(0); i < 8; i++ {
+		if pointers>>i&1 != 0 && *(*unsafe.Pointer)(unsafe.Add(p, i*wordSize)) != nil {
+			return false
+		}
+	}
+	return true
+}
+
+type (
+	padded struct {
+		a byte
+		b int64
+		c byte
+	}
+	paddedPointer struct {
+		a byte
+		p *int
+		c byte
+	}
+	labelled struct {
+		s string
+		n int32
+	}
+	nested struct {
+		l [1]labelled
+		_ struct{}
+	}
+	namedString string
+	namedFloat  float32
+	shape       interface{ area() int }
+	square      int
+	rectangle   struct{ a, b int }
+)
+
+func (s square) area() int    { return int(s) * int(s) }
+func (r rectangle) area() int { return r.a * r.b }
+
+// A combo is one pair of types: how to make keys and values of numbers, and how
+// to tell whether a value is the one made of i.
+type combo[K comparable, V any] struct {
+	key   func(i int) K
+	value func(i int) V
+	same  func(v V, i int) bool
+	keys  int // different keys there are
+}
+
+const manyKeys = 5000
+
+// of makes a combo of values that can be compared.
+func of[K comparable, V comparable](key func(int) K, value func(int) V) combo[K, V] {
+	return combo[K, V]{key, value, func(v V, i int) bool { return v == value(i) }, manyKeys}
+}
+
+// few returns a combo that has fewer keys.
+func (c combo[K, V]) few(keys int) combo[K, V] {
+	c.keys = keys
+	return c
+}
+
+func intKeys(i int) int         { return i*2 - 1 }
+func stringKeys(i int) string   { return "key " + strconv.Itoa(i) }
+func uint64Keys(i int) uint64   { return uint64(i) * 0x9e3779b97f4a7c15 }
+func uint64Values(i int) uint64 { return ^uint64(i) }
+func zero[T any](int) (v T)     { return v }
+
+// sharedInts are pointed to by keys, which must be equal when they are made again.
+var sharedInts [manyKeys + 1]int
+
+// eachCombo calls the test for many pairs of types.
+func eachCombo(t *testing.T, f func(t *testing.T, run comboTest)) {
+	add := func(c comboTest) {
+		t.Run(c.name(), func(t *testing.T) { f(t, c) })
+	}
+	add(of(uint64Keys, uint64Values))
+	add(of(stringKeys, stringKeys))
+	add(of(stringKeys, uint64Values))
+	add(of(uint64Keys, stringKeys))
+	add(of(intKeys, func(i int) bool { return i&1 != 0 }))
+	add(of(func(i int) bool { return i&1 != 0 }, intKeys).few(2))
+	add(of(func(i int) uint8 { return uint8(i) }, func(i int) int16 { return int16(i) }).few(256))
+	add(of(func(i int) int16 { return int16(i) }, func(i int) uint8 { return uint8(i) }))
+	add(of(func(i int) float64 { return float64(i) / 3 }, func(i int) float64 { return -float64(i) }))
+	add(of(func(i int) namedFloat { return namedFloat(i) }, func(i int) complex128 { return complex(float64(i), 1) }))
+	add(of(func(i int) namedString { return namedString(strconv.Itoa(i)) }, func(i int) time.Duration { return time.Duration(i) }))
+	add(of(func(i int) [3]byte { return [3]byte{byte(i), byte(i >> 8), 7} }, func(i int) [3]byte { return [3]byte{9, byte(i), byte(i >> 8)} }))
+	add(of(func(i int) [4]uint64 { return [4]uint64{0, uint64(i), 1, 2} }, func(i int) [4]uint64 { return [4]uint64{3, uint64(i), 4, 5} }))
+	add(of(func(i int) [5]uint64 { return [5]uint64{0, uint64(i), 1, 2, 9} }, func(i int) [5]uint64 { return [5]uint64{3, uint64(i), 4, 5, 9} }))
+	add(of(func(i int) [33]byte { return [33]byte{0: byte(i), 32: byte(i >> 8)} }, func(i int) [31]byte { return [31]byte{0: byte(i), 30: byte(i >> 8)} }))
+	add(of(intKeys, zero[struct{}]))
+	add(of(zero[struct{}], intKeys).few(1))
+	add(of(zero[struct{}], zero[[0]string]).few(1))
+	add(of(zero[[0]*int], stringKeys).few(1))
+	add(of(func(i int) padded { return padded{byte(i), int64(i), byte(i >> 8)} }, func(i int) padded { return padded{byte(i >> 8), -int64(i), byte(i)} }))
+	add(of(func(i int) paddedPointer { return paddedPointer{byte(i), &sharedInts[i], 1} }, func(i int) paddedPointer { return paddedPointer{2, &sharedInts[i], byte(i)} }))
+	add(of(func(i int) *int { return &sharedInts[i] }, func(i int) *int { return &sharedInts[len(sharedInts)-1-i] }))
+	add(of(func(i int) labelled { return labelled{stringKeys(i), int32(i)} }, func(i int) labelled { return labelled{stringKeys(i), -int32(i)} }))
+	add(of(func(i int) nested { return nested{l: [1]labelled{{stringKeys(i), int32(i)}}} }, func(i int) nested { return nested{l: [1]labelled{{stringKeys(i), 5}}} }))
+	add(of(func(i int) [2]string { return [2]string{stringKeys(i), "x"} }, func(i int) [2]string { return [2]string{"y", stringKeys(i)} }))
+	add(of(func(i int) [3]string { return [3]string{stringKeys(i), "x"} }, func(i int) [3]string { return [3]string{"y", stringKeys(i)} }))
+	add(of(func(i int) any {
+		switch i % 4 {
+		case 0:
+			return i
+		case 1:
+			return stringKeys(i)
+		case 2:
+			return &sharedInts[i]
+		}
+		return [2]int{i, i}
+	}, func(i int) any {
+		switch i % 4 {
+		case 0:
+			return nil
+		case 1:
+			return i
+		case 2:
+			return stringKeys(i)
+		}
+		return &sharedInts[i]
+	}))
+	add(of(func(i int) shape {
+		if i%2 == 0 {
+			return square(i)
+		}
+		return rectangle{i, i + 1}
+	}, func(i int) shape {
+		if i%2 == 0 {
+			return rectangle{i, i + 1}
+		}
+		return square(i)
+	}))
+	add(combo[int, error]{intKeys, func(i int) error {
+		if i%3 == 0 {
+			return nil
+		}
+		return fmt.Errorf("number %d", i)
+	}, func(v error, i int) bool {
+		if i%3 == 0 {
+			return v == nil
+		}
+		return v != nil && v.Error() == fmt.Sprintf("number %d", i)
+	}, manyKeys})
+	add(combo[string, []int]{stringKeys, func(i int) []int { return []int{i, i + 1} }, func(v []int, i int) bool {
+		return len(v) == 2 && v[0] == i && v[1] == i+1
+	}, manyKeys})
+	add(combo[string, map[int]int]{stringKeys, func(i int) map[int]int { return map[int]int{i: i} }, func(v map[int]int, i int) bool {
+		return len(v) == 1 && v[i] == i
+	}, manyKeys})
+	add(combo[int, func() int]{intKeys, func(i int) func() int { return func() int { return i } }, func(v func() int, i int) bool {
+		return v() == i
+	}, manyKeys})
+	add(of(func(i int) chan int { return sharedChans[i%len(sharedChans)] }, func(i int) unsafe.Pointer { return unsafe.Pointer(&sharedInts[i]) }).few(len(sharedChans)))
+}
+
+var sharedChans = func() (c [300]chan int) {
+	for i := range c {
+		c[i] = make(chan int)
+	}
+	return c
+}()
+
+// comboTest is a combo whose types are forgotten.
+type comboTest interface {
+	name() string
+	layout(t *testing.T)
+	slots(t *testing.T)
+	cache(t *testing.T)
+}
+
+func (c combo[K, V]) name() string {
+	return strings.ReplaceAll(fmt.Sprintf("%v=%v", reflect.TypeFor[K](), reflect.TypeFor[V]()), " ", "")
+}
+
+// A layout is what the compiler makes of a slot and a bucket.
+type layout struct {
+	slot, bucket, key, value uintptr
+}
+
+func layoutOf[K, V any]() layout {
+	var s slotOf[K, V]
+	return layout{unsafe.Sizeof(s), unsafe.Sizeof(bucketOf[K, V]{}), unsafe.Offsetof(s.key), unsafe.Offsetof(s.value)}
+}
+
+func layoutForKey[K, V any]() layout {
+	switch size := reflect.TypeFor[V]().Size(); {
+	case size > maxInline:
+		return layoutOf[K, *V]()
+	case size == 0:
+		return layoutOf[K, uint64]()
+	}
+	return layoutOf[K, V]()
+}
+
+func (c combo[K, V]) layout(t *testing.T) {
+	var want layout
+	switch size := reflect.TypeFor[K]().Size(); {
+	case size > maxInline:
+		want = layoutForKey[*K, V]()
+	case size == 0:
+		want = layoutForKey[uint64, V]()
+	default:
+		want = layoutForKey[K, V]()
+	}
+	var s slotHead
+	require.Equal(t, want, layout{
+		slotSize[K, V](),
+		bucketSize[K, V](),
+		uintptr(keyOf(&s)) - uintptr(unsafe.Pointer(&s)),
+		uintptr(valueOf[K](&s)) - uintptr(unsafe.Pointer(&s)),
+	})
+	require.Zero(t, want.slot%8)
+	require.Zero(t, want.bucket%8)
+	require.Equal(t, reflect.TypeFor[K]().Size() > 32, boxed[K]())
+}
+
+// slots stores, copies and clears entries in the slots of a bucket.
+func (c combo[K, V]) slots(t *testing.T) {
+	keyPointers, valuePointers := pointerWords[K](), pointerWords[V]()
+	m := newBuckets[K, V](3)
+	require.GreaterOrEqual(t, m.n, uint32(3))
+	from, to := bucketAt[K, V](m, 0), bucketAt[K, V](m, m.n-1)
+	n := min(c.keys, slotsPerBucket)
+	for i := range n {
+		key, value := c.key(i), c.value(i)
+		s := slotAt[K, V](from, i)
+		s.hash, s.tick = uint32(i), uint32(100+i)
+		s.deadline.Store(int64(1000 + i))
+		storeKey(s, key, newBox(key), keyPointers)
+		storeValue[K](s, value, newBox(value), valuePointers)
+	}
+	runtime.GC()
+	for i := range n {
+		copySlot[K, V](slotAt[K, V](to, slotsPerBucket-1-i), slotAt[K, V](from, i))
+	}
+	for i := range n {
+		for _, s := range []*slotHead{slotAt[K, V](from, i), slotAt[K, V](to, slotsPerBucket-1-i)} {
+			require.Equal(t, uint32(i), s.hash)
+			require.Equal(t, uint32(100+i), s.tick)
+			require.Equal(t, int64(1000+i), s.deadline.Load())
+			require.Equal(t, c.key(i), peekKey[K](s))
+			require.Equal(t, c.key(i), loadCell[K](keyOf(s), keyPointers))
+			require.True(t, c.same(peekValue[K, V](s), i))
+			require.True(t, c.same(loadCell[V](valueOf[K](s), valuePointers), i))
+			if !hasPadding(reflect.TypeFor[V]()) {
+				require.True(t, holds[K](s, peekValue[K, V](s)))
+			}
+			if other := c.value(i + 1); !c.same(other, i) {
+				require.False(t, holds[K](s, other))
+			}
+		}
+	}
+	for i := range n {
+		s := slotAt[K, V](from, i)
+		clearSlot[K, V](s, keyPointers, valuePointers)
+		require.True(t, pointersAreNil(keyOf(s), keyPointers))
+		require.True(t, pointersAreNil(valueOf[K](s), valuePointers))
+		require.True(t, c.same(peekValue[K, V](slotAt[K, V](to, slotsPerBucket-1-i)), i))
+	}
+	loadCell[K](keyOf(slotAt[K, V](from, 0)), keyPointers) // of what has been cleared
+	loadCell[V](valueOf[K](slotAt[K, V](from, 0)), valuePointers)
+}
+
+// hasPadding reports whether a t has bytes that mean nothing.
+func hasPadding(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return t.Len() > 0 && hasPadding(t.Elem())
+	case reflect.Struct:
+		size := uintptr(0)
+		for i := range t.NumField() {
+			if hasPadding(t.Field(i).Type) {
+				return true
+			}
+			size += t.Field(i).Type.Size()
+		}
+		return size != t.Size()
+	}
+	return false
+}
+
+// cache grows a cache with values that nothing else refers to, replaces and
+// removes them.
+func (c combo[K, V]) cache(t *testing.T) {
+	n := c.keys
+	if testing.Short() {
+		n = min(n, manyKeys/5)
+	}
+	cache := mustNew(t, Options[K, V]{Shards: 2, Clock: clockwork.NewFakeClock()})
+	for i := range n {
+		cache.Set(c.key(i), c.value(i))
+		if i == n/2 {
+			runtime.GC()
+		}
+	}
+	runtime.GC()
+	check(t, cache)
+	require.Equal(t, n, cache.Len())
+	for i := range n {
+		v, ok := cache.Get(c.key(i))
+		require.True(t, ok && c.same(v, i), "key %d", i)
+	}
+	for i := range n {
+		cache.SetTTL(c.key(i), c.value(n-1-i), time.Hour)
+	}
+	runtime.GC()
+	for k, v := range cache.All() {
+		cache.Move(k, 2*time.Hour)
+		got, ok := cache.Peek(k)
+		require.True(t, ok)
+		_ = got
+		_ = v
+	}
+	for i := range n {
+		if i%8 == 0 {
+			continue
+		}
+		v, ok := cache.GetAndDelete(c.key(i))
+		require.True(t, ok && c.same(v, n-1-i), "key %d", i)
+		_, ok = cache.Get(c.key(i))
+		require.False(t, ok)
+	}
+	runtime.GC()
+	check(t, cache)
+	for i := 0; i < n; i += 8 {
+		v, ok := cache.Get(c.key(i))
+		require.True(t, ok && c.same(v, n-1-i), "key %d", i)
+	}
+	cache.Clear()
+	check(t, cache)
+	require.Zero(t, cache.Len())
+}
+
+func Test_slots_are_laid_out_as_the_compiler_does(t *testing.T) {
+	eachCombo(t, func(t *testing.T, c comboTest) { c.layout(t) })
+}
+
+func Test_slots_give_back_what_was_stored(t *testing.T) {
+	eachCombo(t, func(t *testing.T, c comboTest) { c.slots(t) })
+}
+
+func Test_every_kind_of_key_and_value_survives_growth_and_collection(t *testing.T) {
+	eachCombo(t, func(t *testing.T, c comboTest) { c.cache(t) })
+}
+
+func Test_pointer_words_are_those_that_the_collector_follows(t *testing.T) {
+	type words struct {
+		got  uint8
+		want []int // words that are pointers
+	}
+	for name, w := range map[string]words{
+		"int":            {pointerWords[int](), nil},
+		"uint64":         {pointerWords[uint64](), nil},
+		"float64":        {pointerWords[float64](), nil},
+		"bool":           {pointerWords[bool](), nil},
+		"uintptr":        {pointerWords[uintptr](), nil},
+		"[4]uint64":      {pointerWords[[4]uint64](), nil},
+		"padded":         {pointerWords[padded](), nil},
+		"struct{}":       {pointerWords[struct{}](), nil},
+		"[0]string":      {pointerWords[[0]string](), nil},
+		"time.Duration":  {pointerWords[time.Duration](), nil},
+		"*int":           {pointerWords[*int](), []int{0}},
+		"unsafe.Pointer": {pointerWords[unsafe.Pointer](), []int{0}},
+		"map":            {pointerWords[map[int]int](), []int{0}},
+		"chan":           {pointerWords[chan int](), []int{0}},
+		"func":           {pointerWords[func()](), []int{0}},
+		"string":         {pointerWords[string](), []int{0}},
+		"slice":          {pointerWords[[]byte](), []int{0}},
+		"any":            {pointerWords[any](), []int{1}},
+		"error":          {pointerWords[error](), []int{1}},
+		"[2]string":      {pointerWords[[2]string](), []int{0, 2}},
+		"[2]any":         {pointerWords[[2]any](), []int{1, 3}},
+		"labelled":       {pointerWords[labelled](), []int{0}},
+		"nested":         {pointerWords[nested](), []int{0}},
+		"paddedPointer":  {pointerWords[paddedPointer](), []int{1}},
+		"int,any,*int": {pointerWords[struct {
+			i int
+			a any
+			p *int
+		}](), []int{2, 3}},
+		"[5]uint64, boxed": {pointerWords[[5]uint64](), []int{0}},
+		"[33]byte, boxed":  {pointerWords[[33]byte](), []int{0}},
+		"[9]string, boxed": {pointerWords[[9]string](), []int{0}},
+	} {
+		want := uint8(0)
+		for _, i := range w.want {
+			want |= 1 << i
+		}
+		require.Equal(t, want, w.got, name)
+	}
+}
+
+// hasPointers reports whether the collector looks into a t.
+func hasPointers(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Array:
+		return t.Len() > 0 && hasPointers(t.Elem())
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if hasPointers(t.Field(i).Type) {
+				return true
+			}
+		}
+		return false
+	case reflect.Pointer, reflect.UnsafePointer, reflect.Map, reflect.Chan, reflect.Func, reflect.String, reflect.Slice, reflect.Interface:
+		return true
+	}
+	return false
+}
+
+func Test_collector_looks_only_into_buckets_with_pointers(t *testing.T) {
+	require.False(t, hasPointers(reflect.TypeFor[bucketOf[uint64, uint64]]()))
+	require.False(t, hasPointers(reflect.TypeFor[bucketOf[[4]uint64, padded]]()))
+	require.True(t, hasPointers(reflect.TypeFor[bucketOf[string, uint64]]()))
+	require.True(t, hasPointers(reflect.TypeFor[bucketOf[uint64, any]]()))
+	require.True(t, hasPointers(reflect.TypeFor[bucketOf[uint64, *[5]uint64]]()))
+}
+
+func Test_new_buckets_are_vacant_in_memory_that_was_used_before(t *testing.T) {
+	for range 50 {
+		var dirt [][]uint64
+		for range 50 {
+			d := make([]uint64, 16+30*7)
+			for i := range d {
+				d[i] = math.MaxUint64
+			}
+			dirt = append(dirt, d)
+		}
+		runtime.KeepAlive(dirt)
+		dirt = nil
+		runtime.GC()
+		for n := 1; n < 40; n += 3 {
+			m := newBuckets[uint64, uint64](n)
+			for i := range m.n {
+				b := bucketAt[uint64, uint64](m, i)
+				if b.control.Load() != 0 || b.version.Load() != 0 {
+					require.Failf(t, "dirty bucket", "%d of %d", i, m.n)
+				}
+			}
+		}
+	}
+}
+
+// A tracked value tells when the collector has freed it.
+type tracked struct {
+	_ [8]uint64
+	i int
+}
+
+func collectUntil(t *testing.T, freed *atomic.Int64, want int64) {
+	t.Helper()
+	for range 100 {
+		runtime.GC()
+		if freed.Load() >= want {
+			return
+		}
+		runtime.Gosched()
+	}
+	// Cleanups run on a goroutine of their own, which may need a while.
+	for range 1_000_000 {
+		if freed.Load() >= want {
+			return
+		}
+		runtime.Gosched()
+	}
+	require.Equal(t, want, freed.Load(), "values freed")
+}
+
+// keepsAlive stores values that only the cache refers to, and takes them away in
+// several ways.
+func keepsAlive[V any](t *testing.T, wrap func(*tracked) V, unwrap func(V) *tracked) {
+	const n = 1000
+	var freed atomic.Int64
+	clock := clockwork.NewFakeClock()
+	c := mustNew(t, Options[int, V]{Shards: 1, Clock: clock, TTL: time.Hour})
+	fill := func() {
+		for i := range n {
+			v := &tracked{i: i}
+			runtime.AddCleanup(v, func(*atomic.Int64) { freed.Add(1) }, &freed)
+			c.Set(i, wrap(v))
+		}
+	}
+	all := func() {
+		for range 3 {
+			runtime.GC()
+		}
+		require.Zero(t, freed.Load(), "freed although stored")
+		for i := range n {
+			v, ok := c.Get(i)
+			require.True(t, ok && unwrap(v).i == i)
+		}
+	}
+	fill()
+	all()
+	for i := range n {
+		require.True(t, c.Delete(i))
+	}
+	collectUntil(t, &freed, n)
+	freed.Store(0)
+
+	fill()
+	all()
+	for i := range n {
+		c.Set(i, wrap(nil))
+	}
+	collectUntil(t, &freed, n)
+	freed.Store(0)
+
+	fill()
+	all()
+	clock.Advance(2 * time.Hour)
+	c.Flush()
+	collectUntil(t, &freed, n)
+	freed.Store(0)
+
+	fill()
+	all()
+	c.Clear()
+	collectUntil(t, &freed, n)
+	runtime.KeepAlive(c)
+}
+
+func Test_values_live_as_long_as_they_are_stored(t *testing.T) {
+	t.Run("pointer", func(t *testing.T) {
+		keepsAlive(t, func(v *tracked) *tracked { return v }, func(v *tracked) *tracked { return v })
+	})
+	t.Run("interface", func(t *testing.T) {
+		keepsAlive(t, func(v *tracked) any { return v }, func(v any) *tracked { return v.(*tracked) })
+	})
+	t.Run("slice", func(t *testing.T) {
+		keepsAlive(t, func(v *tracked) []*tracked { return []*tracked{v} }, func(v []*tracked) *tracked { return v[0] })
+	})
+	t.Run("function", func(t *testing.T) {
+		keepsAlive(t, func(v *tracked) func() *tracked { return func() *tracked { return v } }, func(v func() *tracked) *tracked { return v() })
+	})
+	t.Run("struct", func(t *testing.T) {
+		type pair struct {
+			n byte
+			v *tracked
+		}
+		keepsAlive(t, func(v *tracked) pair { return pair{1, v} }, func(v pair) *tracked { return v.v })
+	})
+	t.Run("boxed", func(t *testing.T) {
+		type large struct {
+			_ [5]uint64
+			v *tracked
+		}
+		keepsAlive(t, func(v *tracked) large { return large{v: v} }, func(v large) *tracked { return v.v })
+	})
+}
+
+// neverTorn lets readers look at a few keys while writers replace, remove and
+// store them again and the table grows and shrinks around them. Each value is
+// made of one number; whole says whether it is.
+func neverTorn[V any](t *testing.T, value func(i int) V, whole func(V) bool) {
+	t.Helper()
+	writes := 60_000
+	if testing.Short() {
+		writes = 10_000
+	}
+	const keys = 16
+	c := mustNew(t, Options[string, V]{Shards: 1, Clock: clockwork.NewFakeClock()})
+	names := make([]string, 1000)
+	for i := range names {
+		names[i] = stringKeys(i)
+		if i < keys {
+			c.Set(names[i], value(i))
+		}
+	}
+	var writers, readers sync.WaitGroup
+	var torn atomic.Int64
+	var done atomic.Bool
+	for w := range 2 {
+		writers.Add(1)
+		go func() {
+			defer writers.Done()
+			for i := range writes {
+				k := names[(i*7+w)%keys]
+				switch i % 16 {
+				case 14:
+					c.Delete(k)
+				case 15:
+					// Others come and go, so that segments are replaced.
+					for j := keys + 500*w; i%4096 == 15 && j < keys+400+500*w; j++ {
+						c.Set(names[j], value(j))
+					}
+					for j := keys + 500*w; i%4096 == 15 && j < keys+400+500*w; j++ {
+						c.Delete(names[j])
+					}
+				default:
+					c.Set(k, value(i))
+				}
+			}
+		}()
+	}
+	for r := range 2 {
+		readers.Add(1)
+		go func() {
+			defer readers.Done()
+			for i := r; !done.Load(); i++ {
+				if v, ok := c.Peek(names[i%keys]); ok && !whole(v) {
+					torn.Add(1)
+				}
+				if i%1000 == 0 {
+					for _, v := range c.All() {
+						if !whole(v) {
+							torn.Add(1)
+						}
+					}
+				}
+			}
+		}()
+	}
+	writers.Wait()
+	done.Store(true)
+	readers.Wait()
+	require.Zero(t, torn.Load(), "torn values")
+	check(t, c)
+}
+
+func Test_reads_are_never_torn(t *testing.T) {
+	t.Run("[2]uint64", func(t *testing.T) {
+		neverTorn(t, func(i int) [2]uint64 { return [2]uint64{uint64(i), ^uint64(i)} }, func(v [2]uint64) bool { return v[0] == ^v[1] })
+	})
+	t.Run("[4]uint64", func(t *testing.T) {
+		neverTorn(t, func(i int) [4]uint64 { return [4]uint64{uint64(i), uint64(i), uint64(i), uint64(i)} },
+			func(v [4]uint64) bool { return v[0] == v[1] && v[1] == v[2] && v[2] == v[3] })
+	})
+	t.Run("string", func(t *testing.T) {
+		neverTorn(t, func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 1+i%26) }, func(v string) bool {
+			return len(v) > 0 && len(v) == 1+int(v[0]-'a') && strings.Count(v, v[:1]) == len(v)
+		})
+	})
+	t.Run("[2]string", func(t *testing.T) {
+		neverTorn(t, func(i int) [2]string { s := strconv.Itoa(i); return [2]string{s, s} }, func(v [2]string) bool { return v[0] == v[1] })
+	})
+	t.Run("any", func(t *testing.T) {
+		neverTorn(t, func(i int) any {
+			switch i % 3 {
+			case 0:
+				return int64(i)
+			case 1:
+				return "string " + strconv.Itoa(i)
+			}
+			return &labelled{"p", int32(i)}
+		}, func(v any) bool {
+			switch v := v.(type) {
+			case int64:
+				return v%3 == 0
+			case string:
+				return strings.HasPrefix(v, "string ")
+			case *labelled:
+				return v.s == "p" && v.n%3 == 2
+			}
+			return false
+		})
+	})
+	t.Run("padded", func(t *testing.T) {
+		neverTorn(t, func(i int) padded { return padded{byte(i), int64(i), byte(i)} }, func(v padded) bool { return v.a == v.c && v.a == byte(v.b) })
+	})
+	t.Run("[3]byte", func(t *testing.T) {
+		neverTorn(t, func(i int) [3]byte { return [3]byte{byte(i), byte(i), byte(i)} }, func(v [3]byte) bool { return v[0] == v[1] && v[1] == v[2] })
+	})
+	t.Run("boxed", func(t *testing.T) {
+		neverTorn(t, func(i int) (v [6]int) {
+			for j := range v {
+				v[j] = i
+			}
+			return v
+		}, func(v [6]int) bool {
+			return v[0] == v[1] && v[1] == v[2] && v[2] == v[3] && v[3] == v[4] && v[4] == v[5]
+		})
+	})
+}

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -200,4 +201,26 @@ func TestMemoryDoesNotGrowWithChurn(t *testing.T) {
 	s := c.Stats()
 	require.LessOrEqual(t, s.Waiting, 3*s.Entries)
 	runtime.KeepAlive(c)
+}
+
+func TestAWheelOfFixedSlotsGivesMemoryBackToo(t *testing.T) {
+	clock := clockwork.NewFakeClock()
+	c, err := wheelcache.New(wheelcache.Options[int, int]{Shards: 1, Slots: 1024, Clock: clock})
+	require.NoError(t, err)
+	defer c.Close()
+	before := heapInUse()
+	for i := range 300_000 {
+		c.SetTTL(i, i, time.Second)
+	}
+	for i := range 2000 { // survivors keep the wheel alive
+		c.SetTTL(-i-1, i, time.Hour)
+	}
+	full := heapInUse() - before
+	clock.Advance(time.Second)
+	c.Flush()
+	for i := range 2000 {
+		c.SetTTL(-i-1, i, time.Minute) // writes move the rest of a rebuild
+	}
+	require.Less(t, max(heapInUse(), before)-before, full/20)
+	require.Equal(t, 2000, c.Len())
 }

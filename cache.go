@@ -85,9 +85,9 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 }
 
 // Get returns the value of key, unless it is absent or expired. It takes no
-// lock, allocates nothing, and reads no clock unless the deadline is less than
-// half a second away (see Options.ExactClock). It counts as a hit or a miss. With
-// a sliding policy, it moves the deadline.
+// lock, allocates nothing and, while the cache is in use, reads no clock unless the
+// deadline is less than half a second away (see Options.ExactClock). It counts as
+// a hit or a miss. With a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	s, hash := c.at(key)
 	value, deadline, o := s.get(hash, key)
@@ -327,9 +327,9 @@ func (c *Cache[K, V]) GetAndDelete(key K) (value V, ok bool) {
 }
 
 func (c *Cache[K, V]) delete(key K) (value V, ok bool) {
+	c.removals.awaitRoom()
 	now := c.clock.read()
 	s, hash := c.at(key)
-	c.removals.awaitRoom()
 	s.mu.Lock()
 	if p, found := s.find(hash, key); found {
 		v := peekValue[K, V](p.slot)
@@ -436,11 +436,11 @@ func (c *Cache[K, V]) Close() error {
 	// Stores check closed under the lock: after this, none is in progress.
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
-		c.shards[i].mu.Unlock() //nolint:staticcheck // an empty section is the point
+		c.shards[i].mu.Unlock() //nolint:staticcheck,gocritic // an empty section is the point
 	}
 	c.driver.timer.Stop()
-	c.driver.running.Lock()
-	c.driver.running.Unlock() //nolint:staticcheck // likewise
+	c.driver.alive.Lock()
+	c.driver.alive.Unlock() //nolint:staticcheck,gocritic // likewise
 	c.clock.sleep()
 	c.removals.close()
 	return nil

@@ -51,7 +51,7 @@ func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, ke
 		checkSegment(t, s, seg)
 		each[K, V](seg, func(slot *slotHead) {
 			key := peekKey[K](slot)
-			if key == key {
+			if equalToItself(key) {
 				at, hash := c.at(key)
 				if at != s || hash != slot.hash {
 					require.Failf(t, "entry in a wrong place", "key %v, slot's hash %x, key's %x", key, slot.hash, hash)

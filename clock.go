@@ -46,8 +46,7 @@ import (
 // Set counts a lifetime from the coarse clock if it is at least 128 periods
 // long, when there is a coarse clock; the entry then expires up to one period
 // before its time, and if the driver is delayed, by that much more; never after
-// it. A sliding read counts likewise, for shorter lifetimes if they are longer
-// than slack.
+// it. A sliding read counts likewise.
 type clock struct {
 	epoch    time.Time
 	injected clockwork.Clock // nil: package time

@@ -50,11 +50,10 @@ const (
 )
 
 // edit finds key, asks decide what to do, and does it, all under the lock of the
-// shard. Only a live entry can be moved, given another value or removed. It
-// reports whether it was done: on a closed cache only removing is.
+// shard. The caller has waited for room before it asked for the time. Only a live
+// entry can be moved, given another value or removed. It reports whether it was done: on a closed cache only removing is.
 func (c *Cache[K, V]) edit(key K, now int64, decide func(found[V]) change[V]) (done bool) {
 	s, hash := c.at(key)
-	c.removals.awaitRoom()
 	wake, done := s.edit(hash, key, now, decide)
 	c.settle(wake)
 	return done
@@ -111,6 +110,7 @@ func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) 
 // Replace stores value for key, keeping the deadline, if key is present and has
 // not expired. It returns the value that was there.
 func (c *Cache[K, V]) Replace(key K, value V) (old V, ok bool) {
+	c.removals.awaitRoom()
 	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		old, ok = e.value, e.live
 		if !ok {
@@ -131,14 +131,15 @@ func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 	s, hash := c.at(key)
 	seen := c.look(s, hash, key)
 	if !seen.live {
-		now := c.clock.now()
-		ttl := c.lifetime(key, value, false, 0, now)
+		ttl := c.lifetime(key, value, false, 0)
+		c.removals.awaitRoom()
+		now := c.clock.read()
 		c.edit(key, now, func(e found[V]) change[V] {
 			if e.live {
 				seen = view[V](e)
 				return change[V]{}
 			}
-			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+			return change[V]{op: changeStore, value: value, deadline: c.deadline(max(ttl, 0), now)}
 		})
 	}
 	if !seen.live {
@@ -158,11 +159,13 @@ func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 // afterwards, and false if it has none.
 //
 // f runs under a lock, together with the policy, if there is one: it should be
-// quick, and must not use the cache, which would be a deadlock. If f panics,
+// quick, since other writers of the shard, Len, Stats and iteration wait for it,
+// and must not use the cache, which would be a deadlock. If f panics,
 // nothing is changed. An unknown Op panics.
 func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, ok bool) {
 	var before found[V]
-	now := c.clock.now()
+	c.removals.awaitRoom()
+	now := c.clock.read()
 	done := c.edit(key, now, func(e found[V]) change[V] {
 		before = e
 		value, op := f(e.value, e.live)
@@ -171,11 +174,16 @@ func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, 
 			actual, ok = e.value, e.live
 			return change[V]{}
 		case OpStore:
-			ttl := c.lifetime(key, value, e.live, e.deadline, now)
+			at := now
+			if at == unread {
+				at = c.clock.now()
+			}
+			remaining := expiry.Remaining(e.deadline, at)
+			ttl := c.lifetime(key, value, e.live, remaining)
 			if ok = ttl > 0; ok {
 				actual = value
 			}
-			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(at, ttl, e.live, remaining, e.deadline)}
 		case OpRemove:
 			if !e.live {
 				return change[V]{}
@@ -194,6 +202,7 @@ func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, 
 // is old. It returns false if it is not, or if key is absent or expired.
 func CompareAndSwap[K comparable, V comparable](c *Cache[K, V], key K, old, new V) bool {
 	swapped := false
+	c.removals.awaitRoom()
 	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		if swapped = e.live && e.value == old; !swapped {
 			return change[V]{}
@@ -207,6 +216,7 @@ func CompareAndSwap[K comparable, V comparable](c *Cache[K, V], key K, old, new 
 // false if it is not, or if key is absent or expired.
 func CompareAndDelete[K comparable, V comparable](c *Cache[K, V], key K, old V) bool {
 	deleted := false
+	c.removals.awaitRoom()
 	c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		if deleted = e.live && e.value == old; !deleted {
 			return change[V]{}

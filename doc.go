@@ -28,20 +28,22 @@
 // A stored value is there when Set returns, and is never dropped. Every stored
 // value is reported removed exactly once, in order for each key, under no lock.
 //
-// Reads take no lock, allocate nothing and, unless the deadline is less than half
-// a second away, read no clock. They are linearizable with all other operations
+// Reads take no lock (but for one that writers disturb again and again), allocate
+// nothing and, while the cache is in use, read no clock unless the deadline is less
+// than half a second away or a policy slides it by less than 2.56 s. They are linearizable with all other operations
 // on the same key, those during growth included.
 //
 // Two bounds are soft, and Options.ExactClock removes both. A lifetime of 2.56 s
-// or more, or one of more than half a second that a read has moved, may be counted
-// from a clock that is up to 20 ms behind, so the entry may expire that much early.
-// And the process may not get to run its timers for a while, as when it is stopped
+// or more may be counted from a clock that is up to 20 ms behind, so the entry may
+// expire that much early. And the process may not get to run its timers for a while, as when it is stopped
 // and continued. Until it does, that clock stands still: what is stored then
 // expires early by the delay, and after more than half a second a read may return
 // an entry that has expired in the meantime.
 //
 // While a machine is suspended its monotonic clock stands still, and so do
-// lifetimes. Setting the wall clock changes none.
+// lifetimes. Setting the wall clock changes none. An injected clock is taken at its
+// word: while it stands still nothing expires, and if it goes back, what has not
+// been removed is live again until its deadline.
 //
 // # Terms
 //

@@ -19,8 +19,8 @@ import (
 //	     +--------- rearm: earliest shard.next, or the coarse clock's refresh
 //
 // Between two wake-ups there is no goroutine, only a timer: time.AfterFunc
-// starts one when it fires. While no wheel holds a record, there is not even a
-// timer.
+// starts one when it fires. While no wheel holds a record and the coarse clock is
+// asleep, there is not even a timer.
 // The timer knows the cache by a weak pointer, so a cache that is dropped
 // without Close is collected like anything else; its timer, should one be
 // pending, fires once more and finds nothing. No finalizer and no cleanup is
@@ -51,7 +51,8 @@ type driver struct {
 		Reset(time.Duration) bool
 		Stop() bool
 	}
-	running sync.Mutex // held during a run; Close waits for it
+	running sync.Mutex   // held during a run
+	alive   sync.RWMutex // held for reading by the timer's goroutine; Close waits for it
 
 	missed atomic.Uint64 // ticks
 
@@ -63,6 +64,7 @@ type driver struct {
 const (
 	inRun        int64 = math.MinInt64
 	drainPerHold       = 16
+	lockTries          = 64 // in a row at which all shards that are due are locked
 	flushPerHold       = 256
 )
 
@@ -120,31 +122,43 @@ func (c *Cache[K, V]) setTimer() {
 // run is what the timer calls.
 func (c *Cache[K, V]) run() {
 	d := &c.driver
+	d.alive.RLock()
+	defer d.alive.RUnlock()
 	if !d.running.TryLock() {
-		return // whoever has it will look at all shards before he is done
+		return // whoever has it will look at all shards after he has released it
 	}
+	blocked := false
 	if !c.closed.Load() {
-		due := d.wakeAt.Swap(inRun)
-		if now := c.clock.now(); due != inRun && due != expiry.NoDeadline && now > due {
+		d.wakeAt.Store(inRun)
+		if now, due := c.clock.now(), c.earliest(); now > due {
 			d.missed.Add(uint64(now-due) / uint64(c.tick))
 		}
-		c.sweep()
+		blocked = c.sweep()
 		c.watchUse()
 	}
 	d.running.Unlock()
 	if !c.closed.Load() {
-		c.rearm()
+		c.rearm(blocked)
 	}
 }
 
-// rearm ends a run.
-func (c *Cache[K, V]) rearm() {
-	c.driver.wakeAt.Store(expiry.NoDeadline)
+// earliest returns the instant of the earliest tick that any wheel waits for.
+func (c *Cache[K, V]) earliest() int64 {
 	at := expiry.NoDeadline
 	for i := range c.shards {
 		at = min(at, c.shards[i].next.Load())
 	}
+	return at
+}
+
+// rearm ends a run, which had to leave shards out if it was blocked.
+func (c *Cache[K, V]) rearm(blocked bool) {
+	c.driver.wakeAt.Store(expiry.NoDeadline)
+	at := c.earliest()
 	now := c.clock.now()
+	if blocked {
+		at = max(at, now+int64(c.tick))
+	}
 	if c.removals != nil && c.removals.stalled.Load() {
 		at = expiry.NoDeadline // resume will arm
 	}
@@ -154,29 +168,44 @@ func (c *Cache[K, V]) rearm() {
 	c.arm(at)
 }
 
-// sweep expires what is due now, in all shards.
-func (c *Cache[K, V]) sweep() {
-	for busy := 1; busy > 0 && !c.closed.Load(); {
+// sweep expires what is due now, in all shards. It reports whether it had to
+// leave out shards whose locks were held all the time, as they are while a
+// Compute takes long: the driver waits for no lock, or that Compute would hold up
+// expiry everywhere, and the coarse clock.
+func (c *Cache[K, V]) sweep() (blocked bool) {
+	tries := 0
+	for busy, held := 1, 0; busy+held > 0 && !c.closed.Load(); {
 		now := c.clock.now()
 		c.clock.refresh(now)
-		busy = 0
+		busy, held = 0, 0
 		for i := range c.shards {
 			s := &c.shards[i]
 			if s.next.Load() > now {
 				continue
 			}
 			if !c.removals.hasRoom() {
-				return
+				return false
 			}
-			if s.advance(now, drainPerHold) {
+			if !s.mu.TryLock() {
+				held++
+				continue
+			}
+			if s.advanceLocked(now, drainPerHold) {
 				busy++
 			}
+			s.mu.Unlock()
 			c.removals.start()
 		}
-		if busy == 1 {
+		if busy == 0 && held > 0 {
+			if tries++; tries == lockTries {
+				return true
+			}
+		}
+		if busy <= 1 {
 			runtime.Gosched() // no other shard's turn parts the holds
 		}
 	}
+	return false
 }
 
 // watchUse puts the coarse clock to sleep when the cache is hardly used.
@@ -193,7 +222,9 @@ func (c *Cache[K, V]) watchUse() {
 	ops := hits + misses
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.mu.Lock()
+		if !s.mu.TryLock() {
+			return // in use
+		}
 		ops += s.sets
 		s.mu.Unlock()
 	}

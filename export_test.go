@@ -20,10 +20,17 @@ const (
 
 // FreezeDriver keeps the driver from running until ThawDriver, as a starved
 // machine would.
-func (c *Cache[K, V]) FreezeDriver() { c.driver.running.Lock() }
+func (c *Cache[K, V]) FreezeDriver() {
+	c.driver.alive.RLock()
+	c.driver.running.Lock()
+}
 
 // ThawDriver undoes FreezeDriver.
-func (c *Cache[K, V]) ThawDriver() { c.driver.running.Unlock(); c.run() }
+func (c *Cache[K, V]) ThawDriver() {
+	c.driver.running.Unlock()
+	c.driver.alive.RUnlock()
+	c.run()
+}
 
 // CountWakes counts how often the driver's timer fires from now on. The cache
 // must be new and on real time.

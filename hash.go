@@ -81,7 +81,7 @@ func (h *hasher[K]) sum(key K) uint64 {
 // compared panics here, and not when it is compared under a lock. (maphash panics
 // by itself.)
 func equalToItself[K comparable](key K) bool {
-	return key == key //nolint:staticcheck // see above; also, NaN is not
+	return key == key //nolint:gocritic // see above; also, NaN is not
 }
 
 // mix spreads x over 64 bits by two multiplications, as wyhash does.

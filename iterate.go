@@ -60,8 +60,8 @@ func (c *Cache[K, V]) items(yield func(item[K, V]) bool) {
 }
 
 // All returns the live entries, in no particular order. Every key that is
-// present throughout is seen exactly once; one that comes or goes meanwhile, or
-// gets another value, may be seen or not, with either value. No lock is held
+// present throughout is seen exactly once, with the value of some moment; one that
+// comes or goes meanwhile may be seen or not. No lock is held
 // while the loop's body runs. It costs about as much as a Get per entry, counts
 // nothing, and moves no deadline.
 func (c *Cache[K, V]) All() iter.Seq2[K, V] {
@@ -108,6 +108,7 @@ func (c *Cache[K, V]) deleteMatching(it item[K, V], match func(K, V) bool) (remo
 	seen := view[V]{value: it.value, live: true}
 	for seen.live {
 		again := false
+		c.removals.awaitRoom()
 		c.edit(it.key, c.clock.read(), func(e found[V]) change[V] {
 			switch {
 			case !e.live:

@@ -23,27 +23,38 @@ func (c *Cache[K, V]) setByPolicy(key K, value V) {
 	}
 	s, hash := c.at(key)
 	for asked, stored := 1, false; !stored; asked++ {
+		c.removals.awaitRoom()
 		seen := c.look(s, hash, key)
 		now := c.clock.now()
-		ttl := c.lifetime(key, value, seen.live, seen.deadline, now)
-		c.edit(key, now, func(e found[V]) change[V] {
+		remaining := expiry.Remaining(seen.deadline, now)
+		ttl := c.lifetime(key, value, seen.live, remaining)
+		c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 			if !e.is(seen) && asked < maxAsked {
 				return change[V]{}
 			}
 			stored = true
-			return change[V]{op: changeStore, value: value, deadline: expiry.Deadline(now, ttl)}
+			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(now, ttl, seen.live, remaining, seen.deadline)}
 		})
 	}
 }
 
+// deadlineAfter returns the deadline of a lifetime that a policy has answered: the
+// present one, if the key is live and the answer is what remains of its life.
+func deadlineAfter(now int64, ttl time.Duration, live bool, remaining time.Duration, present int64) int64 {
+	if live && ttl == remaining {
+		return present
+	}
+	return expiry.Deadline(now, max(ttl, 0))
+}
+
 // lifetime returns the lifetime that value is to have, which is to be stored
-// for key.
-func (c *Cache[K, V]) lifetime(key K, value V, live bool, deadline, now int64) time.Duration {
+// for key. If key is live, its entry still has remaining to live.
+func (c *Cache[K, V]) lifetime(key K, value V, live bool, remaining time.Duration) time.Duration {
 	switch {
 	case c.policy == nil:
 		return c.ttl
 	case live && !c.traits.UpdateCreates:
-		return c.policy.Update(key, value, expiry.Remaining(deadline, now))
+		return c.policy.Update(key, value, remaining)
 	}
 	return c.policy.Create(key, value)
 }
@@ -52,6 +63,7 @@ func (c *Cache[K, V]) lifetime(key K, value V, live bool, deadline, now int64) t
 func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 	s, hash := c.at(key)
 	for asked := 1; ; asked++ {
+		c.removals.awaitRoom()
 		seen := c.look(s, hash, key)
 		if !seen.live {
 			return false
@@ -128,6 +140,7 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 // which the wheel needs a record. It reports whether the entry was as it had
 // been seen.
 func (c *Cache[K, V]) advanceDeadline(key K, at sighting, deadline, now int64) (same bool) {
+	c.removals.awaitRoom()
 	c.edit(key, now, func(e found[V]) change[V] {
 		if same = e.live && e.at == at; !same {
 			return change[V]{}

@@ -55,7 +55,7 @@ func TestPromise01_NeverLateNeverEarly(t *testing.T) {
 			c.SetTTL("k", 1, ttl)
 			useFor(t, c, ttl-1)
 			requireLive(t, c, "k", 1)
-			time.Sleep(1)
+			time.Sleep(time.Nanosecond)
 			requireGone(t, c, "k")
 		}
 	})
@@ -256,7 +256,7 @@ func TestPromise09_CloseStopsEverythingAndTheDroppedAreCollected(t *testing.T) {
 		}
 		time.Sleep(time.Hour - 10*time.Second - 1)
 		requireLive(t, c, "k", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		requireGone(t, c, "k")
 	})
 	for _, use := range droppedUses {

@@ -25,16 +25,16 @@ type Removal[K comparable, V any] struct {
 type Cause uint8
 
 const (
-	// Expired: the deadline had passed. That goes before every other cause: an
+	// Expired means that the deadline had passed. That goes before every other cause: an
 	// entry that is overwritten, deleted or cleared after its deadline has expired.
 	Expired Cause = iota + 1
-	// Evicted: the cache had to stay within a bound.
+	// Evicted means that the cache had to stay within a bound.
 	Evicted
-	// Deleted: a call removed the entry.
+	// Deleted means that a call removed the entry.
 	Deleted
-	// Replaced: another value took its place.
+	// Replaced means that another value took its place.
 	Replaced
-	// Cleared: Clear removed all entries.
+	// Cleared means that Clear removed all entries.
 	Cleared
 
 	causes
@@ -197,6 +197,7 @@ func (r *removals[K, V]) deliver(e event[K, V]) {
 	defer func() {
 		if p := recover(); p != nil {
 			r.panics.Add(1)
+			defer func() { _ = recover() }() // of the logger's handler
 			r.logger.Error("wheelcache: panic in OnRemoval", "panic", p, "key", e.key, "cause", e.cause, "stack", string(debug.Stack()))
 		}
 	}()

@@ -269,7 +269,7 @@ func TestAPanicInOnRemovalIsRecoveredLoggedAndCounted(t *testing.T) {
 			panic(fmt.Errorf("error %d", 2))
 		case "3":
 			var p *int
-			*p = 1
+			*p = 1 //nolint:govet // panics on purpose
 		}
 	}})
 	for i := range 6 {

@@ -42,6 +42,7 @@ type shard[K comparable, V any] struct {
 	next  atomic.Int64                                // instant of the earliest tick that the wheel waits for, or NoDeadline
 	wheel *wheel.Hashed                               // nil until the first entry with a deadline
 	timed int                                         // entries with a record: slot.tick != noTick
+	peak  int                                         // most records since the wheel was last rebuilt
 	now   int64                                       // during advance
 	visit func(hash uint32, tick int64) (later int64) // comeUp
 	kept  func(hash uint32, tick int64) bool          // hasEntry
@@ -248,6 +249,10 @@ func (s *shard[K, V]) slotsFor(n int) int {
 func (s *shard[K, V]) advance(now int64, limit int) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	return s.advanceLocked(now, limit)
+}
+
+func (s *shard[K, V]) advanceLocked(now int64, limit int) (more bool) {
 	s.now = now
 	if s.wheel == nil {
 		return false
@@ -331,19 +336,28 @@ func (s *shard[K, V]) tend() {
 		return
 	}
 	records := w.Len()
+	s.peak = max(s.peak, records)
 	switch {
 	case s.timed == 0 && records > fewRecords:
 		// Nothing but orphans: what a burst leaves behind goes at once.
-		s.wheel = nil
+		s.wheel, s.peak = nil, 0
 		s.next.Store(expiry.NoDeadline)
 	case w.Rebuilding():
 		w.Step(stepPerWrite, s.kept)
 	case records <= fewRecords:
 	case records-s.timed > s.timed/4+fewRecords:
-		w.Resize(s.slotsFor(s.timed))
-	case s.cache.slots == 0 && (records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots || records < recordsPerSlot/8*w.Slots()):
-		w.Resize(s.slotsFor(records))
+		s.rebuild(s.timed)
+	case records < s.peak/8:
+		s.rebuild(records)
+	case s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
+		s.rebuild(records)
 	}
+}
+
+// rebuild begins to rebuild the wheel for n records.
+func (s *shard[K, V]) rebuild(n int) {
+	s.wheel.Resize(s.slotsFor(n))
+	s.peak = n
 }
 
 // hasEntry reports whether a record belongs to an entry still.

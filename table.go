@@ -38,8 +38,9 @@ import (
 // An entry never moves within a segment. A full segment is replaced: by one
 // twice as large while it is small, by two of the same size after that, which
 // differ in the next bit of the hash. So the work of one growth step is bounded
-// by the size of a segment, under 100 µs, however large the table is; a resize
-// of the whole would hold the lock for milliseconds. In return the way to a
+// by the size of a segment, under 100 µs, up to some millions of entries per
+// shard (then the bits that choose segments are used up, and segments grow); a
+// resize of the whole would hold the lock for milliseconds. In return the way to a
 // bucket is one load longer. Segments far from full are merged or replaced by
 // smaller ones, likewise.
 //

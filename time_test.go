@@ -253,7 +253,7 @@ func TestReadsAreExactWhileTheCoarseClockIsAwake(t *testing.T) {
 				for viewer, live := range map[string]func(*kvCache) bool{"Get": viewers["Get"], "Peek": viewers["Peek"], "Entry": viewers["Entry"], "All": viewers["All"], "CAS": func(c *kvCache) bool { return wheelcache.CompareAndSwap(c, "k", 1, 1) }} {
 					require.True(t, live(c), "%s, %v at phase %v", viewer, ttl, phase)
 				}
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				for viewer, live := range viewers {
 					if viewer != "GetOrSet" {
 						require.False(t, live(c), "%s, %v at phase %v", viewer, ttl, phase)
@@ -309,7 +309,7 @@ func TestTheCoarseClockFallsAsleepWhenTheCacheIsHardlyUsed(t *testing.T) {
 		c.SetTTL("k", 1, time.Second)
 		time.Sleep(time.Second - 1)
 		requireLive(t, c, "k", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		requireGone(t, c, "k")
 		wakeCoarse(t, c) // and again
 	})
@@ -329,7 +329,7 @@ func TestCloseStopsTheCoarseClock(t *testing.T) {
 		require.False(t, c.CoarseClockAwake())
 		time.Sleep(time.Minute - 1)
 		requireLive(t, c, "k", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		requireGone(t, c, "k")
 		require.Zero(t, wakes.Load())
 	})
@@ -400,7 +400,7 @@ func TestADriverFrozenWithinTheSlackChangesNothing(t *testing.T) {
 			whileFrozen(c, func() {
 				time.Sleep(ttl - 1)
 				requireLive(t, c, "k", 1)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				requireGone(t, c, "k")
 			})
 		}
@@ -420,7 +420,7 @@ func TestExactClockIsExactHoweverLongTheDriverIsFrozen(t *testing.T) {
 			whileFrozen(c, func() {
 				time.Sleep(ttl - 1)
 				requireLive(t, c, "k", 1)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				requireGone(t, c, "k")
 			})
 		}
@@ -542,7 +542,7 @@ func TestSetDeadlineIsExactOnRealTime(t *testing.T) {
 				c.SetDeadline("k", 1, strip(time.Now().Add(d)))
 				time.Sleep(d - 1)
 				requireLive(t, c, "k", 1)
-				time.Sleep(1)
+				time.Sleep(time.Nanosecond)
 				requireGone(t, c, "k")
 			}
 			c.SetDeadline("k", 1, strip(time.Now()))
@@ -754,7 +754,7 @@ func TestARealClockMayBeInjected(t *testing.T) {
 		c.SetTTL("k", 1, time.Second)
 		time.Sleep(time.Second - 1)
 		requireLive(t, c, "k", 1)
-		time.Sleep(1)
+		time.Sleep(time.Nanosecond)
 		requireGone(t, c, "k")
 		synctest.Wait()
 		require.Zero(t, c.Len())
@@ -932,4 +932,30 @@ func TestAReaderLeftBehindInAReplacedTableDoesNotMissAnExtendedEntry(t *testing.
 	})
 	require.True(t, ok, "the entry never was expired")
 	require.Equal(t, 7, v)
+}
+
+func TestALongComputeHoldsUpOnlyItsShard(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := open(t, kvOpt{Shards: 2})
+		wakeCoarse(t, c)
+		slow, other := "slow", ""
+		for i := 0; other == ""; i++ {
+			if k := strconv.Itoa(i); c.HashOf(k)>>63 != c.HashOf(slow)>>63 {
+				other = k
+			}
+		}
+		c.SetTTL(other, 1, 2*time.Second)
+		started, end := make(chan struct{}), make(chan struct{})
+		go c.Compute(slow, func(int, bool) (int, wheelcache.Op) {
+			close(started)
+			<-end
+			return 0, wheelcache.OpKeep
+		})
+		<-started
+		time.Sleep(2 * time.Second)
+		_, ok := c.Get(other)
+		require.False(t, ok, "a read in another shard is exact")
+		close(end)
+		synctest.Wait()
+	})
 }

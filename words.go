@@ -37,7 +37,7 @@ import (
 // writer is at work is read and written by sync/atomic. So there is no data
 // race by the memory model, and since Go's atomics are sequentially consistent,
 // a reader that saw any word of a writer's change would see its odd version, or
-// a later one, on the second load. The version wraps around after 2^31 changes
+// a later one, on the second load. The version wraps around after 2^30 changes
 // of one bucket; a reader would have to sleep through exactly so many.
 //
 // A torn copy is thrown away before anybody looks at it: it is never compared,
@@ -304,8 +304,8 @@ func peekValue[K, V any](s *slotHead) V {
 // A box is a pointer to an immutable copy of a large key or value.
 type box unsafe.Pointer
 
-// newBox returns the box for v, or nil if a T needs none. Boxes are made before
-// the lock is taken: an allocation may have to help the collector.
+// newBox returns the box for v, or nil if a T needs none. Where it can, a Set makes
+// it before it takes the lock: an allocation may have to help the collector.
 func newBox[T any](v T) box {
 	if !boxed[T]() {
 		return nil

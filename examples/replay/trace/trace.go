@@ -56,10 +56,11 @@ func (d Defaults) Arrival(n int) time.Duration {
 // Format is how a file holds its requests.
 type Format int
 
+// The formats.
 const (
-	Keys Format = iota
-	Stamped
-	Uint32s
+	Keys    Format = iota // a key per line
+	Stamped               // timestamp,key[,ttl] per line
+	Uint32s               // big-endian 32-bit keys
 )
 
 // maxLine bounds the length of a line. Whatever is longer is no access log: the

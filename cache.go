@@ -90,28 +90,33 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 // a hit or a miss. With a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
 	s, hash := c.at(key)
+	if c.slides {
+		return c.getCarefully(s, hash, key) // get could not say where it found the entry
+	}
 	value, deadline, o := s.get(hash, key)
-	if o != hit || deadline <= c.clock.horizon.Load() || c.slides {
-		return c.getCarefully(s, hash, key, o)
+	if o == miss {
+		c.reads.mine().misses.Add(1)
+		return value, false
+	}
+	if o != hit || deadline <= c.clock.horizon.Load() {
+		return c.getCarefully(s, hash, key)
 	}
 	c.reads.mine().hits.Add(1)
 	return value, true
 }
 
 // getCarefully is Get where there is more to do than to look.
-func (c *Cache[K, V]) getCarefully(s *shard[K, V], hash uint32, key K, o outcome) (value V, ok bool) {
-	if o != miss {
-		seen := c.look(s, hash, key)
-		if seen.live {
-			if c.slides {
-				c.slide(s, hash, key, seen)
-			}
-			c.reads.mine().hits.Add(1)
-			return seen.value, true
-		}
+func (c *Cache[K, V]) getCarefully(s *shard[K, V], hash uint32, key K) (value V, ok bool) {
+	seen := c.look(s, hash, key)
+	if !seen.live {
+		c.reads.mine().misses.Add(1)
+		return value, false
 	}
-	c.reads.mine().misses.Add(1)
-	return value, false
+	if c.slides {
+		c.slide(s, hash, key, seen)
+	}
+	c.reads.mine().hits.Add(1)
+	return seen.value, true
 }
 
 // Peek is Get without the traces: it counts nothing and moves no deadline.

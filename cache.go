@@ -13,6 +13,7 @@ import (
 // by any number of goroutines at once. It must be made by New.
 type Cache[K comparable, V any] struct {
 	hash     hasher[K]
+	path     path          // of reads
 	shards   []shard[K, V] // a power of two
 	shift    uint8         // the top 63 - shift bits of a hash are the index of the shard
 	slots    int           // of each wheel, 0 for as many as it needs
@@ -53,6 +54,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 		c.traits = expiry.TraitsOf(o.Expiry)
 		c.slides = !c.traits.ReadKeeps
 	}
+	c.path = pathOf[K](c.hash.kind, c.slides)
 	c.clock.init(o.Clock, o.ExactClock)
 	if o.OnRemoval != nil {
 		c.removals = newRemovals(o.OnRemoval, &c.clock, o.Logger, c.resume)
@@ -89,44 +91,28 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 // deadline is less than half a second away (see Options.ExactClock). It counts as
 // a hit or a miss. With a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
-	s, hash := c.at(key)
-	if c.slides {
-		return c.getCarefully(s, hash, key) // get could not say where it found the entry
-	}
-	value, deadline, o := s.get(hash, key)
-	if o == miss {
-		c.reads.mine().misses.Add(1)
-		return value, false
-	}
-	if o != hit || deadline <= c.clock.horizon.Load() {
-		return c.getCarefully(s, hash, key)
-	}
-	c.reads.mine().hits.Add(1)
-	return value, true
-}
-
-// getCarefully is Get where there is more to do than to look.
-func (c *Cache[K, V]) getCarefully(s *shard[K, V], hash uint32, key K) (value V, ok bool) {
-	seen := c.look(s, hash, key)
-	if !seen.live {
-		c.reads.mine().misses.Add(1)
-		return value, false
-	}
-	if c.slides {
-		c.slide(s, hash, key, seen)
-	}
-	c.reads.mine().hits.Add(1)
-	return seen.value, true
+	return c.read(key, true)
 }
 
 // Peek is Get without the traces: it counts nothing and moves no deadline.
 func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
+	return c.read(key, false)
+}
+
+// readCarefully is read, which is in words.go, where there is more to do.
+func (c *Cache[K, V]) readCarefully(key K, counts bool) (value V, ok bool) {
 	s, hash := c.at(key)
-	value, deadline, o := s.get(hash, key)
-	if o == miss || o == hit && deadline > c.clock.horizon.Load() {
-		return value, o == hit
-	}
 	seen := c.look(s, hash, key)
+	switch {
+	case !counts:
+	case !seen.live:
+		c.reads.mine().misses.Add(1)
+	default:
+		if c.slides {
+			c.slide(s, hash, key, seen)
+		}
+		c.reads.mine().hits.Add(1)
+	}
 	return seen.value, seen.live
 }
 

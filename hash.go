@@ -63,7 +63,7 @@ func (h *hasher[K]) sum(key K) uint64 {
 	case hashInteger:
 		return mix(integerKey(key), h.secret[0], h.secret[1])
 	case hashString:
-		return maphash.String(h.seed, stringKey(key))
+		return sumString(stringKey(key), h.secret[0], h.secret[1])
 	case hashCustom:
 		// A caller's hash may be good in its low bits only, or be the key itself;
 		// the parts above need all bits. The constants are fixed, so that what is

@@ -119,7 +119,7 @@ func (s *shard[K, V]) liveAt(p spot, now int64) bool {
 	return !s.cache.clock.expired(p.slot.deadline.Load(), now)
 }
 
-// getLocked is get for a reader that was disturbed too often.
+// getLocked is sight for a reader that was disturbed too often.
 func (s *shard[K, V]) getLocked(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

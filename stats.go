@@ -5,6 +5,7 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
+	"unsafe"
 )
 
 // Stats are what a cache has counted since it was made. Every store ends up in
@@ -130,7 +131,7 @@ func (l *lateness) snapshot() (h Histogram) {
 // same, and seldom that of another.
 type readCounters struct {
 	stripes []readStripe // a power of two
-	shift   uint8
+	mask    uint64       // of the offsets of stripes in bytes
 }
 
 type readStripe struct {
@@ -139,14 +140,8 @@ type readStripe struct {
 }
 
 func newReadCounters() readCounters {
-	n := min(max(powerOfTwo(4*runtime.GOMAXPROCS(0)), 16), 256)
-	return readCounters{make([]readStripe, n), uint8(64 - bits.Len(uint(n-1)))}
-}
-
-// mine returns the stripe of the calling goroutine.
-func (r *readCounters) mine() *readStripe {
-	// Fibonacci hashing: stacks lie in rows, at distances of a power of two.
-	return &r.stripes[uint64(stackIndex())*0x9e3779b97f4a7c15>>(r.shift&63)]
+	n := min(max(powerOfTwo(4*runtime.GOMAXPROCS(0)), 16), mostStripes)
+	return readCounters{make([]readStripe, n), uint64(n-1) * uint64(unsafe.Sizeof(readStripe{}))}
 }
 
 func (r *readCounters) sum() (hits, misses uint64) {

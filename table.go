@@ -55,7 +55,7 @@ import (
 // For each entry, every bucket between its home and its own has no vacant slot
 // before it was put there and counts it. A segment of depth d holds the entries
 // whose hashes agree in the top d bits, and stands in the directory at all
-// indexes with those bits. A segment has at most 6 entries for 7 slots, so every
+// indexes with those bits. A segment always has a vacant slot, so every
 // search ends. check, in check_test.go, walks all that.
 //
 // # Reading without the lock
@@ -112,7 +112,6 @@ const (
 	maxSegmentBytes  = 32 << 10
 	maxDepth         = 12 // bits of the hash that choose the segment
 	bucketBits       = 12 // bits of the hash that choose the bucket
-	limitPerBucket   = 6
 	maxOverflow      = 255
 	overflowOne      = 1 << 56
 	lowBits          = 0x0101010101010101
@@ -154,7 +153,13 @@ func bucketsFor(n int) int {
 	for margin*margin < 9*n {
 		margin++
 	}
-	return (n+margin)/limitPerBucket + 1
+	return (n+margin)*2/11 + 1
+}
+
+// limitOf returns how many entries may be in n buckets: eleven for two of them, or
+// for 14 slots. With more, too many would not find room in their home bucket.
+func limitOf(n int) int {
+	return n * 11 / 2
 }
 
 func newDirectory(depth uint8, segments []segment) *directory {
@@ -170,7 +175,7 @@ func emptySegment[K, V any](depth uint8) segment {
 
 func (t *table[K, V]) newSegment(n int, depth uint8) segment {
 	m := newBuckets[K, V](n)
-	return segment{m, &fill{depth: depth, limit: int(m.n) * limitPerBucket}}
+	return segment{m, &fill{depth: depth, limit: limitOf(int(m.n))}}
 }
 
 // of returns the segment of hash. The shift by 32 - depth is done in two steps,
@@ -192,11 +197,10 @@ func (m *buckets) after(i uint32) uint32 {
 	return 0
 }
 
-// tagOf returns the tag of hash, 2 to 255: 0 means vacant, and matching could
-// take a vacant slot for one with tag 1.
+// tagOf returns the tag of hash. Its high bit is set, since a tag of zero means
+// vacant.
 func tagOf(hash uint32) uint64 {
-	tag := uint64(hash >> bucketBits & 0xff)
-	return tag + (tag-2)>>62&2
+	return uint64(hash>>bucketBits&0xff | 0x80)
 }
 
 // matching returns a word with the high bit set in the bytes of the tags that
@@ -209,7 +213,7 @@ func matching(control, tag uint64) uint64 {
 
 // vacant returns a word whose lowest bit set stands for the first vacant slot.
 func vacant(control uint64) uint64 {
-	return (control - lowBits) &^ control & highBits7
+	return ^control & highBits7
 }
 
 // slotIn returns the slot that the lowest bit set of matches stands for.
@@ -217,7 +221,7 @@ func slotIn(matches uint64) int {
 	return bits.TrailingZeros64(matches) / 8
 }
 
-// The answers of get and sight.
+// The answers of sight.
 type outcome uint8
 
 const (
@@ -234,8 +238,8 @@ type sighting struct {
 }
 
 // sight returns copies of the value and the deadline of key, and where they were
-// seen. It takes no lock, writes nothing and allocates nothing. (get, in words.go,
-// does the same for an entry in its home bucket, in half the time.)
+// seen. It takes no lock, writes nothing and allocates nothing. (read, in words.go,
+// does the same for an entry in its home bucket, in less time.)
 func (t *table[K, V]) sight(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
 	seg := t.dir.Load().of(hash)
 	i := seg.home(hash)
@@ -482,7 +486,7 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	depth := old.depth + 1
 	part := func(count int) segment {
 		n := int(t.maxBuckets)
-		for n*limitPerBucket < count {
+		for limitOf(n) < count {
 			n *= 2
 		}
 		return t.newSegment(n, depth)
@@ -511,7 +515,7 @@ func (t *table[K, V]) reduce(hash uint32) {
 		}
 		sibling := *d.of(hash ^ 1<<(32-seg.depth))
 		sum := seg.count + sibling.count
-		if sibling.depth != seg.depth || sum > int(t.maxBuckets)*limitPerBucket/2 {
+		if sibling.depth != seg.depth || sum > limitOf(int(t.maxBuckets))/2 {
 			break
 		}
 		t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
@@ -535,10 +539,10 @@ func (t *table[K, V]) sizeAbove(n uint32) int {
 
 func (t *table[K, V]) sizeFor(count int) int {
 	size := int(t.maxBuckets)
-	for size*limitPerBucket < count+count/2 {
+	for limitOf(size) < count+count/2 {
 		size *= 2
 	}
-	for size > 1 && size/2*limitPerBucket >= count+count/2 {
+	for size > 1 && limitOf(size/2) >= count+count/2 {
 		size /= 2
 	}
 	return size

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"math/bits"
 	"reflect"
+	"runtime"
 	"slices"
 	"sync/atomic"
 	"unsafe"
@@ -17,7 +18,10 @@ import (
 // A bucket is a head and seven slots; a slot is a head, a key and a value:
 //
 //	control 8 | version 4 | marks 4 | slot 0 | slot 1 | ... | slot 6
-//	                                  deadline 8 | hash 4 | tick 4 | key | value
+//	                                  hash 4 | tick 4 | deadline 8 | key | value
+//
+// Readers want what is from the deadline on; it is contiguous, so that it spans
+// few cache lines.
 //
 // Keys and values are padded to whole words. One of more than maxInline bytes
 // is stored as a pointer to an immutable copy, its box. The memory is allocated
@@ -62,6 +66,9 @@ const (
 	slotsPerBucket = 7
 	maxInline      = 32 // bytes; a larger key or value is boxed
 	wordSize       = unsafe.Sizeof(uintptr(0))
+
+	// loadsUnaligned is true where a word may be loaded from any address.
+	loadsUnaligned = runtime.GOARCH == "amd64" || runtime.GOARCH == "arm64" || runtime.GOARCH == "386"
 )
 
 // A cell holds a T in a slot. The empty array sets the alignment, to 8 on 32-bit
@@ -83,9 +90,9 @@ type copied[T any] struct {
 // tag in the control word is vacant and its contents mean nothing, except that
 // pointer words are nil.
 type slotHead struct {
-	deadline atomic.Int64 // nanoseconds since the epoch, or expiry.NoDeadline
 	hash     uint32       // low half of the key's hash; the lock's holder only
 	tick     uint32       // low half of the tick that the entry's record waits for, or noTick; the lock's holder only
+	deadline atomic.Int64 // nanoseconds since the epoch, or expiry.NoDeadline
 }
 
 type slotOf[K, V any] struct {
@@ -176,15 +183,35 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{})+stored[K]())
 }
 
-// get returns copies of the value and the deadline of key. It takes no lock,
-// writes nothing and allocates nothing.
+// read is Get or, if counts is false, Peek. It takes no lock, writes nothing but
+// the count and allocates nothing.
 //
-// It is sight for the common case, that the home bucket has the answer and no
-// writer is in the way, in one straight line: nothing in it is called but the
-// comparison of keys, and no function with type parameters is inlined, since
-// that would load its dictionary all the same. The fewer instructions a read
-// has, the more reads the processor works at while one of them waits for memory.
-func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcome) {
+// It does what at, look and the counters do, for the common case: the slot with
+// the right tag holds the key, no writer is in the way, and the deadline is not
+// near. It is one straight line, because a read that misses the processor's caches
+// costs in proportion to its number of instructions: the fewer there are, the
+// more reads the processor has under way while it waits for memory. So nothing
+// is called between hashing and the end (all variables that are live across a
+// call go through the stack), and no function with type parameters is inlined
+// (that would load its dictionary). Whatever else there is to do, readCarefully
+// does from the start.
+func (c *Cache[K, V]) read(key K, counts bool) (value V, ok bool) {
+	var h uint64
+	switch {
+	case unsafe.Sizeof(key) == 2*wordSize && c.path == pathString:
+		h = sumString(*(*string)(unsafe.Pointer(&key)), c.hash.secret[0], c.hash.secret[1])
+	case unsafe.Sizeof(key) == 8 && c.path == pathInteger:
+		h = mix(*(*uint64)(unsafe.Pointer(&key)), c.hash.secret[0], c.hash.secret[1])
+	case unsafe.Sizeof(key) == 4 && c.path == pathInteger:
+		h = mix(uint64(*(*uint32)(unsafe.Pointer(&key))), c.hash.secret[0], c.hash.secret[1])
+	case c.path == pathCareful:
+		return c.readCarefully(key, counts)
+	default:
+		h = c.hash.sum(key)
+	}
+	hash := uint32(h)
+	t := (*table[K, V])(unsafe.Add(unsafe.Pointer(unsafe.SliceData(c.shards)), uintptr(h>>1>>(c.shift&63))*unsafe.Sizeof(shard[K, V]{})))
+
 	// These are stored[K](), stored[V]() and slotSize[K, V](), and constants.
 	keySize, valueSize := unsafe.Sizeof(cell[K]{}), unsafe.Sizeof(cell[V]{})
 	if keySize-1 >= maxInline {
@@ -195,26 +222,78 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcom
 	}
 	slotSize := unsafe.Sizeof(slotHead{}) + keySize + valueSize
 
-	seg := t.dir.Load().of(hash)
+	d := t.dir.Load()
+	seg := (*segment)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(d.segments)), uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
 	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(seg.home(hash))*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
 	version := b.version.Load()
 	control := b.control.Load()
+	if version&1 != 0 {
+		return c.readCarefully(key, counts)
+	}
+next:
 	for m := matching(control, tagOf(hash)); m != 0; m &= m - 1 {
 		s := unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(slotIn(m))*slotSize)
 		src := unsafe.Add(s, unsafe.Sizeof(slotHead{}))
-		var k copied[K]
 		switch {
-		case unsafe.Sizeof(k.v) > maxInline:
-			if p := (*K)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
-				k.v = *p
+		case unsafe.Sizeof(key) == 2*wordSize && c.path >= pathString:
+			p := atomic.LoadPointer((*unsafe.Pointer)(src))
+			n := atomic.LoadUintptr((*uintptr)(unsafe.Add(src, wordSize)))
+			if b.version.Load() != version {
+				return c.readCarefully(key, counts) // they may be of two strings
 			}
-		case unsafe.Sizeof(k) == wordSize:
-			loadWord(unsafe.Pointer(&k), src, t.keyPointers)
-		case unsafe.Sizeof(k) == 2*wordSize:
-			loadWord(unsafe.Pointer(&k), src, t.keyPointers)
-			loadWord(unsafe.Add(unsafe.Pointer(&k), wordSize), unsafe.Add(src, wordSize), t.keyPointers>>1)
+			if n != uintptr(len(*(*string)(unsafe.Pointer(&key)))) {
+				continue
+			}
+			// By words from the end; then the first word, which may overlap the
+			// one before, or bytes if there is not even one word.
+			q := unsafe.Pointer(unsafe.StringData(*(*string)(unsafe.Pointer(&key))))
+			if !loadsUnaligned {
+				if unsafe.String((*byte)(p), n) != unsafe.String((*byte)(q), n) {
+					continue
+				}
+				break
+			}
+			for ; n > 8; n -= 8 {
+				if *(*uint64)(unsafe.Add(p, n-8)) != *(*uint64)(unsafe.Add(q, n-8)) {
+					continue next
+				}
+			}
+			if len(*(*string)(unsafe.Pointer(&key))) >= 8 {
+				if *(*uint64)(p) != *(*uint64)(q) {
+					continue
+				}
+				break
+			}
+			for ; n > 0; n-- {
+				if *(*byte)(unsafe.Add(p, n-1)) != *(*byte)(unsafe.Add(q, n-1)) {
+					continue next
+				}
+			}
+		case unsafe.Sizeof(key) == 2*wordSize:
+			k := (*[2]uintptr)(unsafe.Pointer(&key))
+			if atomic.LoadUintptr((*uintptr)(src)) != k[0] || atomic.LoadUintptr((*uintptr)(unsafe.Add(src, wordSize))) != k[1] {
+				continue
+			}
 		default:
-			loadWords(unsafe.Pointer(&k), src, unsafe.Sizeof(k), t.keyPointers)
+			var k copied[K]
+			switch {
+			case unsafe.Sizeof(k.v) > maxInline:
+				if p := (*K)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
+					k.v = *p
+				}
+			case unsafe.Sizeof(k) != wordSize:
+				loadWords(unsafe.Pointer(&k), src, unsafe.Sizeof(k), t.keyPointers)
+				if b.version.Load() != version {
+					return c.readCarefully(key, counts)
+				}
+			case t.keyPointers != 0:
+				*(*unsafe.Pointer)(unsafe.Pointer(&k)) = atomic.LoadPointer((*unsafe.Pointer)(src))
+			default:
+				*(*uintptr)(unsafe.Pointer(&k)) = atomic.LoadUintptr((*uintptr)(src))
+			}
+			if k.v != key {
+				continue
+			}
 		}
 		src = unsafe.Add(src, keySize)
 		var v copied[V]
@@ -223,27 +302,29 @@ func (t *table[K, V]) get(hash uint32, key K) (value V, deadline int64, o outcom
 			if p := (*V)(atomic.LoadPointer((*unsafe.Pointer)(src))); p != nil {
 				v.v = *p
 			}
-		case unsafe.Sizeof(v) == wordSize:
-			loadWord(unsafe.Pointer(&v), src, t.valuePointers)
-		case unsafe.Sizeof(v) == 2*wordSize:
-			loadWord(unsafe.Pointer(&v), src, t.valuePointers)
-			loadWord(unsafe.Add(unsafe.Pointer(&v), wordSize), unsafe.Add(src, wordSize), t.valuePointers>>1)
-		default:
+		case unsafe.Sizeof(v) != wordSize:
 			loadWords(unsafe.Pointer(&v), src, unsafe.Sizeof(v), t.valuePointers)
+		case t.valuePointers != 0:
+			*(*unsafe.Pointer)(unsafe.Pointer(&v)) = atomic.LoadPointer((*unsafe.Pointer)(src))
+		default:
+			*(*uintptr)(unsafe.Pointer(&v)) = atomic.LoadUintptr((*uintptr)(src))
 		}
-		deadline = (*slotHead)(s).deadline.Load()
-		if b.version.Load() != version || version&1 != 0 {
-			return value, 0, torn
+		deadline := (*slotHead)(s).deadline.Load()
+		if b.version.Load() != version || deadline <= c.clock.horizon.Load() {
+			return c.readCarefully(key, counts)
 		}
-		if k.v == key {
-			return v.v, deadline, hit
+		if counts {
+			c.reads.mine().hits.Add(1)
 		}
+		return v.v, true
 	}
-	if control < overflowOne {
-		return value, 0, miss
+	if control >= overflowOne {
+		return c.readCarefully(key, counts)
 	}
-	value, deadline, _, o = t.sight(hash, key)
-	return value, deadline, o
+	if counts {
+		c.reads.mine().misses.Add(1)
+	}
+	return value, false
 }
 
 // loadKey and loadValue copy atomically, for readers without the lock. What
@@ -419,6 +500,57 @@ func pointersIn(t reflect.Type, offset uintptr) (words uint8) {
 	return words
 }
 
+// A path is how read compares keys.
+type path uint8
+
+const (
+	pathCareful      path = iota // not at all: it leaves the work to readCarefully
+	pathDirect                   // by ==, or by words if there are two
+	pathInteger                  // likewise; keys of an integer type
+	pathString                   // keys of a string type, by their bytes
+	pathStringCustom             // likewise, with a hash of the user's
+)
+
+func pathOf[K comparable](kind hashKind, slides bool) path {
+	t := reflect.TypeFor[K]()
+	switch {
+	case slides: // read could not say where it found the entry
+		return pathCareful
+	case kind == hashInteger:
+		return pathInteger
+	case kind == hashString:
+		return pathString
+	case t.Kind() == reflect.String:
+		return pathStringCustom
+	case t.Size() == 2*wordSize && !wordwise(t):
+		return pathCareful // a call would have to compare them, see read
+	}
+	return pathDirect
+}
+
+// wordwise reports whether values of the type are equal if and only if all their
+// bytes are.
+func wordwise(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Bool, reflect.Int, reflect.Int8, reflect.Int16, reflect.Int32, reflect.Int64,
+		reflect.Uint, reflect.Uint8, reflect.Uint16, reflect.Uint32, reflect.Uint64, reflect.Uintptr:
+		return true
+	case reflect.Array:
+		return wordwise(t.Elem())
+	case reflect.Struct:
+		size := uintptr(0)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Name == "_" || !wordwise(f.Type) {
+				return false
+			}
+			size += f.Type.Size()
+		}
+		return size == t.Size() // no padding
+	}
+	return false
+}
+
 // integerKey returns the bits of a key of an integer type.
 func integerKey[K any](key K) uint64 {
 	p := unsafe.Pointer(&key)
@@ -433,14 +565,38 @@ func integerKey[K any](key K) uint64 {
 	return *(*uint64)(p)
 }
 
+// sumString hashes s with the function that Go's maps and maphash use, seeded by
+// a. maphash.String does the same, but by way of three calls, which cost as much
+// again.
+func sumString(s string, a, b uint64) uint64 {
+	p, n := unsafe.Pointer(unsafe.StringData(s)), uintptr(len(s))
+	h := uint64(memhash(p, uintptr(a), n))
+	if wordSize < 8 {
+		h |= uint64(memhash(p, uintptr(b), n)) << 32
+	}
+	return h
+}
+
+// memhash is one of the functions of the runtime that the Go project keeps for
+// packages outside it (see go.dev/issue/67401).
+//
+//go:linkname memhash runtime.memhash
+//go:noescape
+func memhash(p unsafe.Pointer, seed, size uintptr) uintptr
+
 // stringKey returns a key of a string type as a string.
 func stringKey[K any](key K) string {
 	return *(*string)(unsafe.Pointer(&key))
 }
 
-// stackIndex returns a number that differs between goroutines and stays the
-// same for calls from about the same depth of one: the position of its stack.
-func stackIndex() uintptr {
+const mostStripes = 256
+
+// mine returns the stripe of the calling goroutine, which is chosen by the position
+// of its stack: the same for calls from about the same depth.
+func (r *readCounters) mine() *readStripe {
 	var here byte
-	return uintptr(unsafe.Pointer(&here)) >> 11
+	// Fibonacci hashing, since stacks lie in rows, at distances of a power of two:
+	// the top bits, as many as the offset of the last stripe has.
+	offset := uint64(uintptr(unsafe.Pointer(&here))>>11) * 0x9e3779b97f4a7c15 >> 50 & r.mask
+	return (*readStripe)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(r.stripes)), uintptr(offset)))
 }

@@ -692,3 +692,72 @@ func Test_reads_are_never_torn(t *testing.T) {
 		})
 	})
 }
+
+// Keys that differ in one byte, or in their length, with one hash for all: only
+// the comparison of keys tells them apart.
+func Test_reads_tell_all_keys_apart(t *testing.T) {
+	constant := func(string) uint64 { return 1 }
+	bytes := make([]byte, 40)
+	for n := range bytes {
+		c := mustNew(t, Options[string, int]{Shards: 1, Hash: constant})
+		keys := []string{string(bytes[:n])}
+		for i := range n {
+			k := append([]byte(nil), bytes[:n]...)
+			k[i] = 'x'
+			keys = append(keys, string(k))
+		}
+		for i, k := range keys {
+			_, ok := c.Get(k)
+			require.False(t, ok, "%d of %d", i, n)
+			c.Set(k, i)
+			for j := range i + 1 {
+				v, ok := c.Get(strings.Clone(keys[j]))
+				require.True(t, ok)
+				require.Equal(t, j, v)
+			}
+		}
+		_, ok := c.Get(string(bytes[:n]) + "\x00")
+		require.False(t, ok)
+	}
+}
+
+func Test_keys_take_the_path_that_their_type_allows(t *testing.T) {
+	type words struct{ a, b uint64 }
+	type pair struct{ a, b uintptr }
+	type blank struct {
+		a uintptr
+		_ uintptr
+	}
+	type named string
+	require.Equal(t, pathString, pathOf[string](hashString, false))
+	require.Equal(t, pathString, pathOf[named](hashString, false))
+	require.Equal(t, pathStringCustom, pathOf[string](hashCustom, false))
+	require.Equal(t, pathCareful, pathOf[string](hashString, true))
+	require.Equal(t, pathInteger, pathOf[int](hashInteger, false))
+	require.Equal(t, pathDirect, pathOf[int](hashCustom, false))
+	require.Equal(t, pathDirect, pathOf[pair](hashAny, false))
+	require.Equal(t, pathDirect, pathOf[[2 * wordSize]byte](hashAny, false))
+	require.Equal(t, pathCareful, pathOf[blank](hashAny, false))
+	require.Equal(t, pathCareful, pathOf[any](hashAny, false))
+	require.Equal(t, pathDirect, pathOf[*int](hashAny, false))
+	require.True(t, wordwise(reflect.TypeFor[words]()))
+	require.False(t, wordwise(reflect.TypeFor[struct {
+		a uint64
+		b uint32
+	}]()) && unsafe.Sizeof(uintptr(0)) == 8, "padding")
+	require.False(t, wordwise(reflect.TypeFor[float64]()))
+}
+
+// The hash of strings is that of the runtime, by way of a linkname: it must be
+// seeded, and use all bits.
+func Test_string_hashes_are_seeded_and_spread(t *testing.T) {
+	require.NotEqual(t, sumString("a", 1, 2), sumString("a", 3, 4))
+	require.NotEqual(t, sumString("", 1, 2), sumString("", 3, 4))
+	var ones, zeros uint64
+	for i := range 64 {
+		h := sumString(strings.Repeat("k", i), 1, 2)
+		ones |= h
+		zeros |= ^h
+	}
+	require.Equal(t, ^uint64(0), ones&zeros)
+}

@@ -1,0 +1,1 @@
+// This file lets words.go declare a function without a body.

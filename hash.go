@@ -20,7 +20,8 @@ import (
 // growth and expiry find the place of an entry by it without hashing again.
 //
 // The hash is seeded per cache, so that nobody who chooses keys can make them
-// collide. maphash does that for everything but integers, which take a mix of
+// collide. maphash does that, except for strings, which take the function beneath
+// maphash directly (see sumString), and integers, which take a mix of
 // two multiplications with two secret words: half the time of maphash, and
 // without the secrets its collisions cannot be found either.
 type hasher[K comparable] struct {

@@ -46,7 +46,7 @@ import (
 //
 // Segment sizes differ from shard to shard by a factor of up to two, so that
 // the shards of a cache do not all double at the same time: the memory of a
-// growing cache rises steadily, at about 1.85 slots per entry, not between 1.2
+// growing cache rises steadily, at about 1.85 slots per entry, not between 1.3
 // and 2.5.
 //
 // # Invariants

@@ -722,10 +722,10 @@ func Test_reads_tell_all_keys_apart(t *testing.T) {
 }
 
 func Test_keys_take_the_path_that_their_type_allows(t *testing.T) {
-	type words struct{ a, b uint64 }
-	type pair struct{ a, b uintptr }
+	type words struct{ A, B uint64 }
+	type pair struct{ A, B uintptr }
 	type blank struct {
-		a uintptr
+		A uintptr
 		_ uintptr
 	}
 	type named string
@@ -742,8 +742,8 @@ func Test_keys_take_the_path_that_their_type_allows(t *testing.T) {
 	require.Equal(t, pathDirect, pathOf[*int](hashAny, false))
 	require.True(t, wordwise(reflect.TypeFor[words]()))
 	require.False(t, wordwise(reflect.TypeFor[struct {
-		a uint64
-		b uint32
+		A uint64
+		B uint32
 	}]()) && unsafe.Sizeof(uintptr(0)) == 8, "padding")
 	require.False(t, wordwise(reflect.TypeFor[float64]()))
 }

@@ -112,6 +112,7 @@ const (
 	maxSegmentBytes  = 32 << 10
 	maxDepth         = 12 // bits of the hash that choose the segment
 	bucketBits       = 12 // bits of the hash that choose the bucket
+	limitPerPair     = 11 // entries for two buckets: with more, too many would not find room at home
 	maxOverflow      = 255
 	overflowOne      = 1 << 56
 	lowBits          = 0x0101010101010101
@@ -153,13 +154,12 @@ func bucketsFor(n int) int {
 	for margin*margin < 9*n {
 		margin++
 	}
-	return (n+margin)*2/11 + 1
+	return (n+margin)*2/limitPerPair + 1
 }
 
-// limitOf returns how many entries may be in n buckets: eleven for two of them, or
-// for 14 slots. With more, too many would not find room in their home bucket.
+// limitOf returns how many entries may be in n buckets.
 func limitOf(n int) int {
-	return n * 11 / 2
+	return n * limitPerPair / 2
 }
 
 func newDirectory(depth uint8, segments []segment) *directory {

@@ -390,19 +390,26 @@ func TestADriverThatIsFrozenMakesLongLifetimesShort(t *testing.T) {
 	}
 }
 
+// requireExactWhileFrozen checks that an entry lives until its deadline, and not
+// beyond, while the driver does not run.
+func requireExactWhileFrozen(t *testing.T, c *kvCache, ttl time.Duration) {
+	t.Helper()
+	c.SetTTL("k", 1, ttl)
+	whileFrozen(c, func() {
+		time.Sleep(ttl - 1)
+		requireLive(t, c, "k", 1)
+		time.Sleep(time.Nanosecond)
+		requireGone(t, c, "k")
+	})
+}
+
 func TestADriverFrozenWithinTheSlackChangesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := open(t, kvOpt{})
 		wakeCoarse(t, c)
 		for _, ttl := range []time.Duration{1, 100 * time.Millisecond, wheelcache.Slack - wheelcache.RefreshPeriod} {
 			useFor(t, c, wheelcache.RefreshPeriod)
-			c.SetTTL("k", 1, ttl)
-			whileFrozen(c, func() {
-				time.Sleep(ttl - 1)
-				requireLive(t, c, "k", 1)
-				time.Sleep(time.Nanosecond)
-				requireGone(t, c, "k")
-			})
+			requireExactWhileFrozen(t, c, ttl)
 		}
 	})
 }
@@ -416,13 +423,7 @@ func TestExactClockIsExactHoweverLongTheDriverIsFrozen(t *testing.T) {
 		}
 		require.False(t, c.CoarseClockAwake())
 		for _, ttl := range []time.Duration{time.Millisecond, time.Second, time.Hour} {
-			c.SetTTL("k", 1, ttl)
-			whileFrozen(c, func() {
-				time.Sleep(ttl - 1)
-				requireLive(t, c, "k", 1)
-				time.Sleep(time.Nanosecond)
-				requireGone(t, c, "k")
-			})
+			requireExactWhileFrozen(t, c, ttl)
 		}
 	})
 }

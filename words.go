@@ -190,10 +190,10 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 // the right tag holds the key, no writer is in the way, and the deadline is not
 // near. It is one straight line, because a read that misses the processor's caches
 // costs in proportion to its number of instructions: the fewer there are, the
-// more reads the processor has under way while it waits for memory. So nothing
-// is called between hashing and the end (all variables that are live across a
-// call go through the stack), and no function with type parameters is inlined
-// (that would load its dictionary). Whatever else there is to do, readCarefully
+// more reads the processor has under way while it waits for memory. So for strings
+// and keys of one word nothing is called between hashing and the end (all
+// variables that are live across a call go through the stack), and no function
+// with type parameters is inlined (that would load its dictionary). Whatever else there is to do, readCarefully
 // does from the start.
 func (c *Cache[K, V]) read(key K, counts bool) (value V, ok bool) {
 	var h uint64
@@ -595,8 +595,8 @@ const mostStripes = 256
 // of its stack: the same for calls from about the same depth.
 func (r *readCounters) mine() *readStripe {
 	var here byte
-	// Fibonacci hashing, since stacks lie in rows, at distances of a power of two:
-	// the top bits, as many as the offset of the last stripe has.
+	// Fibonacci hashing, since stacks lie in rows, at distances of a power of two.
+	// The 14 top bits are offsets into mostStripes of 64 bytes; the mask picks.
 	offset := uint64(uintptr(unsafe.Pointer(&here))>>11) * 0x9e3779b97f4a7c15 >> 50 & r.mask
 	return (*readStripe)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(r.stripes)), uintptr(offset)))
 }

@@ -21,13 +21,19 @@ func clamped(x *big.Int) int64 {
 	return maxInt
 }
 
-func FuzzDeadline(f *testing.F) {
+// addEdges seeds f with all pairs of numbers where sums and differences break.
+func addEdges(f *testing.F) {
+	f.Helper()
 	edges := []int64{minInt, minInt + 1, -1, 0, 1, 1e18, maxInt - 1, maxInt}
-	for _, now := range edges {
-		for _, ttl := range edges {
-			f.Add(now, ttl)
+	for _, a := range edges {
+		for _, b := range edges {
+			f.Add(a, b)
 		}
 	}
+}
+
+func FuzzDeadline(f *testing.F) {
+	addEdges(f)
 	f.Fuzz(func(t *testing.T, now, ttl int64) {
 		want := clamped(new(big.Int).Add(big.NewInt(now), big.NewInt(ttl)))
 		if ttl == int64(expiry.Never) {
@@ -43,12 +49,7 @@ func FuzzDeadline(f *testing.F) {
 }
 
 func FuzzRemaining(f *testing.F) {
-	edges := []int64{minInt, minInt + 1, -1, 0, 1, 1e18, maxInt - 1, maxInt}
-	for _, deadline := range edges {
-		for _, now := range edges {
-			f.Add(deadline, now)
-		}
-	}
+	addEdges(f)
 	f.Fuzz(func(t *testing.T, deadline, now int64) {
 		want := clamped(new(big.Int).Sub(big.NewInt(deadline), big.NewInt(now)))
 		if deadline == expiry.NoDeadline {

@@ -91,20 +91,20 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 // deadline is less than half a second away (see Options.ExactClock). It counts as
 // a hit or a miss. With a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
-	return c.read(key, true)
+	return c.read(key, 1)
 }
 
 // Peek is Get without the traces: it counts nothing and moves no deadline.
 func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
-	return c.read(key, false)
+	return c.read(key, 0)
 }
 
 // readCarefully is read, which is in words.go, where there is more to do.
-func (c *Cache[K, V]) readCarefully(key K, counts bool) (value V, ok bool) {
+func (c *Cache[K, V]) readCarefully(key K, count uint64) (value V, ok bool) {
 	s, hash := c.at(key)
 	seen := c.look(s, hash, key)
 	switch {
-	case !counts:
+	case count == 0:
 	case !seen.live:
 		c.reads.mine().misses.Add(1)
 	default:

@@ -183,19 +183,19 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{})+stored[K]())
 }
 
-// read is Get or, if counts is false, Peek. It takes no lock, writes nothing but
-// the count and allocates nothing.
+// read is Get if count is 1, Peek if it is 0: it adds count to the hits or the
+// misses. It takes no lock, writes nothing else and allocates nothing.
 //
-// It does what at, look and the counters do, for the common case: the slot with
-// the right tag holds the key, no writer is in the way, and the deadline is not
-// near. It is one straight line, because a read that misses the processor's caches
-// costs in proportion to its number of instructions: the fewer there are, the
-// more reads the processor has under way while it waits for memory. So for strings
-// and keys of one word nothing is called between hashing and the end (all
-// variables that are live across a call go through the stack), and no function
-// with type parameters is inlined (that would load its dictionary). Whatever else there is to do, readCarefully
-// does from the start.
-func (c *Cache[K, V]) read(key K, counts bool) (value V, ok bool) {
+// It does what at, look and the counters do, for the common case: the entry is in
+// its home bucket, no writer is in the way, and the deadline is not near. It is one
+// straight line, because a read that misses the processor's caches costs in
+// proportion to its number of instructions: the fewer there are, the more reads the
+// processor has under way while it waits for memory. So for strings and keys of one
+// word nothing is called between hashing and the end (all variables that are live
+// across a call go through the stack), and no function with type parameters is
+// inlined (that would load its dictionary). Whatever else there is to do,
+// readCarefully does from the start.
+func (c *Cache[K, V]) read(key K, count uint64) (value V, ok bool) {
 	var h uint64
 	switch {
 	case unsafe.Sizeof(key) == 2*wordSize && c.path == pathString:
@@ -205,7 +205,7 @@ func (c *Cache[K, V]) read(key K, counts bool) (value V, ok bool) {
 	case unsafe.Sizeof(key) == 4 && c.path == pathInteger:
 		h = mix(uint64(*(*uint32)(unsafe.Pointer(&key))), c.hash.secret[0], c.hash.secret[1])
 	case c.path == pathCareful:
-		return c.readCarefully(key, counts)
+		return c.readCarefully(key, count)
 	default:
 		h = c.hash.sum(key)
 	}
@@ -224,57 +224,57 @@ func (c *Cache[K, V]) read(key K, counts bool) (value V, ok bool) {
 
 	d := t.dir.Load()
 	seg := (*segment)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(d.segments)), uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
-	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(seg.home(hash))*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
+	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(uint64(hash&(1<<bucketBits-1))*uint64(seg.n)>>bucketBits)*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
 	version := b.version.Load()
 	control := b.control.Load()
 	if version&1 != 0 {
-		return c.readCarefully(key, counts)
+		return c.readCarefully(key, count)
 	}
+	m := matching(control, tagOf(hash))
 next:
-	for m := matching(control, tagOf(hash)); m != 0; m &= m - 1 {
-		s := unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(slotIn(m))*slotSize)
-		src := unsafe.Add(s, unsafe.Sizeof(slotHead{}))
+	for s := matched(b, m, slotSize); s != nil; s = matched(b, m, slotSize) {
+		m &= m - 1
 		switch {
 		case unsafe.Sizeof(key) == 2*wordSize && c.path >= pathString:
-			p := atomic.LoadPointer((*unsafe.Pointer)(src))
-			n := atomic.LoadUintptr((*uintptr)(unsafe.Add(src, wordSize)))
+			p := atomic.LoadPointer((*unsafe.Pointer)(unsafe.Add(s, unsafe.Sizeof(slotHead{}))))
+			n := atomic.LoadUintptr((*uintptr)(unsafe.Add(s, unsafe.Sizeof(slotHead{})+wordSize)))
 			if b.version.Load() != version {
-				return c.readCarefully(key, counts) // they may be of two strings
+				return c.readCarefully(key, count) // they may be of two strings
 			}
 			if n != uintptr(len(*(*string)(unsafe.Pointer(&key)))) {
 				continue
 			}
-			// By words from the end; then the first word, which may overlap the
-			// one before, or bytes if there is not even one word.
 			q := unsafe.Pointer(unsafe.StringData(*(*string)(unsafe.Pointer(&key))))
-			if !loadsUnaligned {
+			switch {
+			case !loadsUnaligned:
 				if unsafe.String((*byte)(p), n) != unsafe.String((*byte)(q), n) {
 					continue
 				}
-				break
-			}
-			for ; n > 8; n -= 8 {
-				if *(*uint64)(unsafe.Add(p, n-8)) != *(*uint64)(unsafe.Add(q, n-8)) {
-					continue next
+			case n < 8:
+				for ; n > 0; n-- {
+					if *(*byte)(unsafe.Add(p, n-1)) != *(*byte)(unsafe.Add(q, n-1)) {
+						continue next
+					}
 				}
-			}
-			if len(*(*string)(unsafe.Pointer(&key))) >= 8 {
-				if *(*uint64)(p) != *(*uint64)(q) {
+			default:
+				// By words from the end, two at a time; then the first word, which may
+				// overlap the one before.
+				for ; n > 16; n -= 16 {
+					if differ(p, q, n-8)|differ(p, q, n-16) != 0 {
+						continue next
+					}
+				}
+				if n > 8 && differ(p, q, n-8) != 0 || differ(p, q, 0) != 0 {
 					continue
-				}
-				break
-			}
-			for ; n > 0; n-- {
-				if *(*byte)(unsafe.Add(p, n-1)) != *(*byte)(unsafe.Add(q, n-1)) {
-					continue next
 				}
 			}
 		case unsafe.Sizeof(key) == 2*wordSize:
 			k := (*[2]uintptr)(unsafe.Pointer(&key))
-			if atomic.LoadUintptr((*uintptr)(src)) != k[0] || atomic.LoadUintptr((*uintptr)(unsafe.Add(src, wordSize))) != k[1] {
+			if atomic.LoadUintptr((*uintptr)(unsafe.Add(s, unsafe.Sizeof(slotHead{})))) != k[0] || atomic.LoadUintptr((*uintptr)(unsafe.Add(s, unsafe.Sizeof(slotHead{})+wordSize))) != k[1] {
 				continue
 			}
 		default:
+			src := unsafe.Add(s, unsafe.Sizeof(slotHead{}))
 			var k copied[K]
 			switch {
 			case unsafe.Sizeof(k.v) > maxInline:
@@ -284,7 +284,7 @@ next:
 			case unsafe.Sizeof(k) != wordSize:
 				loadWords(unsafe.Pointer(&k), src, unsafe.Sizeof(k), t.keyPointers)
 				if b.version.Load() != version {
-					return c.readCarefully(key, counts)
+					return c.readCarefully(key, count)
 				}
 			case t.keyPointers != 0:
 				*(*unsafe.Pointer)(unsafe.Pointer(&k)) = atomic.LoadPointer((*unsafe.Pointer)(src))
@@ -295,7 +295,7 @@ next:
 				continue
 			}
 		}
-		src = unsafe.Add(src, keySize)
+		src := unsafe.Add(s, unsafe.Sizeof(slotHead{})+keySize)
 		var v copied[V]
 		switch {
 		case unsafe.Sizeof(v.v) > maxInline:
@@ -311,20 +311,31 @@ next:
 		}
 		deadline := (*slotHead)(s).deadline.Load()
 		if b.version.Load() != version || deadline <= c.clock.horizon.Load() {
-			return c.readCarefully(key, counts)
+			return c.readCarefully(key, count)
 		}
-		if counts {
-			c.reads.mine().hits.Add(1)
-		}
+		c.reads.mine().hits.Add(count)
 		return v.v, true
 	}
 	if control >= overflowOne {
-		return c.readCarefully(key, counts)
+		return c.readCarefully(key, count)
 	}
-	if counts {
-		c.reads.mine().misses.Add(1)
-	}
+	c.reads.mine().misses.Add(count)
 	return value, false
+}
+
+// matched returns the slot of b that the lowest bit set of matches stands for, or
+// nil. (That it may be nil keeps the compiler from computing the address again for
+// each word of the slot.)
+func matched(b *bucketHead, matches uint64, slotSize uintptr) unsafe.Pointer {
+	if matches == 0 {
+		return nil
+	}
+	return unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(slotIn(matches))*slotSize)
+}
+
+// differ returns a word that is zero if the eight bytes at offset are alike.
+func differ(p, q unsafe.Pointer, offset uintptr) uint64 {
+	return *(*uint64)(unsafe.Add(p, offset)) ^ *(*uint64)(unsafe.Add(q, offset))
 }
 
 // loadKey and loadValue copy atomically, for readers without the lock. What

@@ -125,7 +125,7 @@ func checkSegment[K comparable, V any](t testing.TB, s *shard[K, V], seg *segmen
 		require.Zero(t, b.control.Load())
 		require.Zero(t, b.version.Load())
 	}
-	if seg.limit != limitOf(int(seg.n)) || seg.count > seg.limit {
+	if l := int(seg.n) * sizedPerPair / 2; seg.limit != limitOf(int(seg.n)) && seg.limit != l || seg.count > seg.limit {
 		require.Failf(t, "wrong size", "%d buckets, limit %d, %d entries", seg.n, seg.limit, seg.count)
 	}
 

@@ -46,7 +46,7 @@ import (
 //
 // Segment sizes differ from shard to shard by a factor of up to two, so that
 // the shards of a cache do not all double at the same time: the memory of a
-// growing cache rises steadily, at about 1.85 slots per entry, not between 1.3
+// growing cache rises steadily, at about 1.7 slots per entry, not between 1.3
 // and 2.5.
 //
 // # Invariants
@@ -112,7 +112,8 @@ const (
 	maxSegmentBytes  = 32 << 10
 	maxDepth         = 12 // bits of the hash that choose the segment
 	bucketBits       = 12 // bits of the hash that choose the bucket
-	limitPerPair     = 11 // entries for two buckets: with more, too many would not find room at home
+	limitPerPair     = 12 // entries for two buckets: with more, too many would not find room at home
+	sizedPerPair     = 13 // likewise where capacity was asked for: a segment that got more than its share still has room
 	maxOverflow      = 255
 	overflowOne      = 1 << 56
 	lowBits          = 0x0101010101010101
@@ -142,6 +143,7 @@ func (t *table[K, V]) init(capacity int, phase float64, empty *directory) {
 	segments := make([]segment, 1<<depth)
 	for i := range segments {
 		segments[i] = t.newSegment(bucketsFor(capacity>>depth), uint8(depth))
+		segments[i].limit = int(segments[i].n) * sizedPerPair / 2
 	}
 	t.dir.Store(newDirectory(uint8(depth), segments))
 }
@@ -154,7 +156,7 @@ func bucketsFor(n int) int {
 	for margin*margin < 9*n {
 		margin++
 	}
-	return (n+margin)*2/limitPerPair + 1
+	return ((n+margin)*2 + sizedPerPair - 1) / sizedPerPair
 }
 
 // limitOf returns how many entries may be in n buckets.

@@ -37,6 +37,7 @@ type shard[K comparable, V any] struct {
 
 	mu    sync.Mutex
 	cache *Cache[K, V]
+	sized int // entries that it was made for
 
 	// Of time; the lock's holder writes.
 	next  atomic.Int64                                // instant of the earliest tick that the wheel waits for, or NoDeadline
@@ -63,6 +64,7 @@ const (
 func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
 	s.table.init(capacity, phase, empty)
 	s.cache = c
+	s.sized = capacity
 	s.next.Store(expiry.NoDeadline)
 }
 
@@ -229,7 +231,7 @@ func (s *shard[K, V]) newWheel(now int64) {
 		s.wheel.Advance(tick, 1, nil)
 		return
 	}
-	s.wheel = wheel.NewHashed(s.slotsFor(0), tick)
+	s.wheel = wheel.NewHashed(s.slotsFor(s.sized), tick)
 	if s.visit == nil {
 		s.visit, s.kept = s.comeUp, s.hasEntry
 	}
@@ -343,7 +345,11 @@ func (s *shard[K, V]) tend() {
 		s.wheel, s.peak = nil, 0
 		s.next.Store(expiry.NoDeadline)
 	case w.Rebuilding():
-		w.Step(stepPerWrite, s.kept)
+		kept := s.kept
+		if records-s.timed <= records/8 {
+			kept = nil // a wheel that grows: to look for the few orphans costs more than they do
+		}
+		w.Step(stepPerWrite, kept)
 	case records <= fewRecords:
 	case records-s.timed > s.timed/4+fewRecords:
 		s.rebuild(s.timed)

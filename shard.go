@@ -47,6 +47,7 @@ type shard[K comparable, V any] struct {
 	now   int64                                       // during advance
 	visit func(hash uint32, tick int64) (later int64) // comeUp
 	kept  func(hash uint32, tick int64) bool          // hasEntry
+	ahead func(hashes []uint32)                       // touch
 
 	// Counted by the lock's holder.
 	sets    uint64
@@ -233,8 +234,9 @@ func (s *shard[K, V]) newWheel(now int64) {
 	}
 	s.wheel = wheel.NewHashed(s.slotsFor(s.sized), tick)
 	if s.visit == nil {
-		s.visit, s.kept = s.comeUp, s.hasEntry
+		s.visit, s.kept, s.ahead = s.comeUp, s.hasEntry, s.touch
 	}
+	s.wheel.Ahead(s.ahead)
 }
 
 // slotsFor returns how many slots a wheel for n records has.

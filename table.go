@@ -377,6 +377,24 @@ func (t *table[K, V]) findRecord(hash, tick uint32, by int64) (spot, bool) {
 	return spot{}, false
 }
 
+// touch makes the processor load what findRecord will look at for the hashes. It
+// waits for nothing in between, so that the loads for all of them are under way at
+// once, which takes a fraction of the time that they take one after the other.
+func (t *table[K, V]) touch(hashes []uint32) {
+	d := t.dir.Load()
+	for _, hash := range hashes {
+		seg := d.of(hash)
+		bucketAt[K, V](seg.buckets, seg.home(hash)).control.Load()
+	}
+	for _, hash := range hashes {
+		seg := d.of(hash)
+		b := bucketAt[K, V](seg.buckets, seg.home(hash))
+		if m := matching(b.control.Load(), tagOf(hash)); m != 0 {
+			slotAt[K, V](b, slotIn(m)).deadline.Load()
+		}
+	}
+}
+
 // overwrite gives the entry at p another value and deadline. The bucket is open
 // before, and closed after.
 func (t *table[K, V]) overwrite(p spot, opened uint32, value V, b box, deadline int64) {

@@ -31,6 +31,9 @@ type Hashed struct {
 	next  int64 // no record waits for a tick before it
 	count int   // records held
 
+	ahead func(records []uint32) // see Ahead; may be nil
+	batch [chunkLen]uint32       // its argument
+
 	ring    ring // where records are added
 	old     ring // what a rebuild has not moved yet; no slots if none is under way
 	drained int  // slots of old that Step is done with
@@ -112,6 +115,29 @@ func (w *Hashed) Advance(now int64, limit int, visit func(record uint32, tick in
 			return true
 		}
 	}
+}
+
+// Ahead has f called with the records that are visited next, up to 15, before the
+// first of them is: looking each of them up may miss the processor's caches, and f
+// can begin to load what visit will need for all of them at once. Some may not be
+// visited in the end, and some come again in the next call. The slice is good until f
+// returns; f may not call the wheel's methods.
+func (w *Hashed) Ahead(f func(records []uint32)) { w.ahead = f }
+
+// announce calls ahead with the records of c, last one first, that wait for a tick at
+// most due after base and fit into the budget.
+func (w *Hashed) announce(c *chunk, base, due uint32, b *budget) {
+	if w.ahead == nil {
+		return
+	}
+	n := 0
+	for i := int(c.n) - 1; i >= 0 && n < b.records; i-- {
+		if p := c.pairs[i]; p.tick-base <= due {
+			w.batch[n] = p.record
+			n++
+		}
+	}
+	w.ahead(w.batch[:n])
 }
 
 // Next returns a tick before which no record is due, and false if the wheel
@@ -238,6 +264,7 @@ func (w *Hashed) visitDetached(r *ring, b *budget, visit func(uint32, int64) int
 				continue
 			}
 		}
+		w.announce(c, base, due, b)
 		for c.n > 0 {
 			p := c.pairs[c.n-1]
 			if p.tick-base > due {

@@ -64,6 +64,7 @@ import (
 
 const (
 	slotsPerBucket = 7
+	pageSize       = 4 << 10
 	maxInline      = 32 // bytes; a larger key or value is boxed
 	wordSize       = unsafe.Sizeof(uintptr(0))
 
@@ -160,9 +161,16 @@ func newBucketsOf[StoredK, V any](n int) buckets {
 	return allocate[bucketOf[StoredK, V]](n)
 }
 
+// allocate writes to each page, or fresh ones would be faulted in twice: for
+// reading, by the search that precedes an insert, and then for writing.
 func allocate[T any](n int) buckets {
 	s := slices.Grow([]T(nil), n)
-	return buckets{unsafe.Pointer(unsafe.SliceData(s)), uint32(cap(s))}
+	base := unsafe.Pointer(unsafe.SliceData(s))
+	size := uintptr(cap(s)) * unsafe.Sizeof(*new(T))
+	for page := uintptr(0); page < size; page += pageSize {
+		*(*byte)(unsafe.Add(base, page)) = 0
+	}
+	return buckets{base, uint32(cap(s))}
 }
 
 // bucketAt returns bucket i of m. It must be less than m.n.

@@ -37,7 +37,7 @@ func init() {
 			for _, q := range stormQuantiles {
 				w.Metrics = append(w.Metrics, Metric{
 					Name:   call + " " + q.name + " " + part,
-					About:  "µs",
+					About:  "latency in µs",
 					Better: -1,
 					Chart:  call == "Get" && q.name == "max" && part == "storm",
 				})
@@ -54,7 +54,7 @@ func init() {
 		Metric{Name: "left %", About: "of the storm's entries, held at the end; at most 10 s after the deadline", Better: -1},
 		Metric{Name: "kept %", About: "of all entries, held before the deadline: what the cache has not dropped", Better: +1},
 		Metric{Name: "missed %", About: "of the Gets for entries that live on", Better: -1},
-		Metric{Name: "nothing p99.9", About: "µs, with no call made: what of the above is the machine's"},
+		Metric{Name: "nothing p99.9", About: "latency in µs with no call made: what of the above is the machine's"},
 	)
 	registerWorkload(w)
 }
@@ -77,8 +77,9 @@ type storm[K comparable, V any] struct {
 	entries int // that expire; a tenth as many live on
 
 	lead    time.Duration // from the first Set to the deadline
-	nothing time.Duration // of pacing without calls, before the calm
-	calm    time.Duration // before the deadline
+	nothing time.Duration // of pacing without calls, first
+	warm    time.Duration // of calls that do not count
+	calm    time.Duration // up to the deadline
 	most    time.Duration // of storm
 
 	stored []K // those that expire, then those that live on
@@ -94,6 +95,7 @@ func openStorm[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 		// Loading takes up to 4 µs per entry with the slowest.
 		lead:    300*time.Millisecond + min(time.Second, n*4*time.Microsecond) + n*4*time.Microsecond,
 		nothing: 50 * time.Millisecond,
+		warm:    50 * time.Millisecond,
 		calm:    min(time.Second, n*4*time.Microsecond),
 		most:    min(10*time.Second, 3*time.Second+n*10*time.Microsecond),
 	}
@@ -163,9 +165,9 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 	}
 	t := traffic[K, V]{
 		cache: c, gets: s.gets, sets: s.sets, stored: s.stored, values: s.values,
-		epoch: epoch, begin: first - s.calm - s.nothing, calm: first - s.calm,
+		epoch: epoch, begin: first - s.calm - s.warm - s.nothing, calls: first - s.calm - s.warm,
 	}
-	t.alloc(s.nothing + s.calm + s.most + stormAfter)
+	t.alloc(s.nothing + s.warm + s.calm + s.most + stormAfter)
 	if time.Since(epoch) > t.begin {
 		return Result{}, fmt.Errorf("%w: it took %v", errLate, time.Since(epoch))
 	}
@@ -182,7 +184,10 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 	t.until.Store(int64(end + stormAfter))
 	both.Wait()
 
-	trace := stormTrace{gets: t.trace(), sets: t.setCalls, begin: t.begin, calm: t.calm, first: first, end: max(end, first+stormPace)}
+	trace := stormTrace{
+		gets: t.trace(), sets: t.setCalls,
+		nothing: t.begin, calls: t.calls, calm: first - s.calm, first: first, end: max(end, first+stormPace),
+	}
 	r := Result{Figures: trace.figures(), Series: trace.courses()}
 	d.figures(s.entries, r.Figures)
 	r.Figures["missed %"] = 100 * float64(t.missed.Load()) / float64(len(trace.gets))
@@ -251,11 +256,11 @@ type traffic[K comparable, V any] struct {
 	stored []K
 	values []V
 
-	// Times are since the epoch. No call is made before calm, only the clock is read.
-	epoch       time.Time
-	begin, calm time.Duration
-	until       atomic.Int64
-	inSet       atomic.Int64 // when the Set in progress began; 0 if none is
+	// Times are since the epoch. From begin to calls only the clock is read.
+	epoch        time.Time
+	begin, calls time.Duration
+	until        atomic.Int64
+	inSet        atomic.Int64 // when the Set in progress began; 0 if none is
 
 	getCalls, setCalls, standInCalls []timedCall
 	missed                           atomic.Int64
@@ -280,7 +285,7 @@ func (t *traffic[K, V]) now() time.Duration { return time.Since(t.epoch) }
 
 // get does the i-th Get, begun now.
 func (t *traffic[K, V]) get(i int, now time.Duration) timedCall {
-	if now < t.calm {
+	if now < t.calls {
 		return timedCall{now, t.now() - now}
 	}
 	_, ok := t.cache.Get(t.gets[i%len(t.gets)])
@@ -292,7 +297,7 @@ func (t *traffic[K, V]) get(i int, now time.Duration) timedCall {
 }
 
 func (t *traffic[K, V]) set(i int, now time.Duration) timedCall {
-	if now < t.calm {
+	if now < t.calls {
 		return timedCall{now, t.now() - now}
 	}
 	at := t.sets[i%len(t.sets)]
@@ -347,11 +352,12 @@ func (t *traffic[K, V]) trace() []timedCall {
 	return all
 }
 
-// A stormTrace is all calls of a run, in the order in which they began. Nothing
-// was called before calm, nothing expired before first, the storm was over at the end.
+// A stormTrace is all calls of a run, in the order in which they began. From nothing to
+// calls nothing was called; from calm to first nothing expired; from first to the end
+// the storm's entries did.
 type stormTrace struct {
-	gets, sets              []timedCall
-	begin, calm, first, end time.Duration
+	gets, sets                       []timedCall
+	nothing, calls, calm, first, end time.Duration
 }
 
 func (t *stormTrace) figures() map[string]float64 {
@@ -366,7 +372,7 @@ func (t *stormTrace) figures() map[string]float64 {
 	}
 	usual := t.stalled(t.calm, t.first).Seconds() / (t.first - t.calm).Seconds()
 	f["stalled ms"] = max(0, milliseconds(t.stalled(t.first, t.end))-usual*milliseconds(t.end-t.first))
-	f["nothing p99.9"] = float64(latencies(t.gets, t.begin, t.calm).ValueAtPercentile(99.9)) / 1e3
+	f["nothing p99.9"] = float64(latencies(t.gets, t.nothing, t.calls).ValueAtPercentile(99.9)) / 1e3
 	return f
 }
 

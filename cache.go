@@ -78,9 +78,12 @@ func (c *Cache[K, V]) resume() {
 // knows it by.
 func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 	var h uint64
-	if c.hash.kind == hashInteger {
-		h = mix(integerKey(key), c.hash.secret[0], c.hash.secret[1]) // sum is too large to be inlined
-	} else {
+	switch c.hash.kind { // the first two as sum has them, which is too large to be inlined
+	case hashInteger:
+		h = mix(integerKey(key), c.hash.secret[0], c.hash.secret[1])
+	case hashString:
+		h = sumString(stringKey(key), c.hash.secret[0], c.hash.secret[1])
+	default:
 		h = c.hash.sum(key)
 	}
 	return &c.shards[h>>1>>(c.shift&63)], uint32(h) // in two steps: a shift by 64 is none
@@ -167,7 +170,9 @@ func (c *Cache[K, V]) Set(key K, value V) {
 		c.setByPolicy(key, value)
 		return
 	}
-	c.SetTTL(key, value, c.ttl)
+	c.removals.awaitRoom()
+	now := c.clock.read()
+	c.store(key, value, c.deadline(c.ttl, now), now)
 }
 
 // SetTTL stores value for key with a lifetime of its own. Zero or less means

@@ -18,7 +18,7 @@ import (
 func init() {
 	w := Workload{
 		Name: "storm",
-		About: "entries that expire all at once, while others are read and written: every 10 µs a Get and a Set, and Gets while a Set is stuck. " +
+		About: "entries that expire all at once, while others are read and written: every 10 µs a Get and a Set, and Gets every 1 ms while a Set is stuck. " +
 			"A call that takes longer counts also for those that should have begun meanwhile. " +
 			"Where all entries have one TTL, they expire spread over as long as it took to store them; figures are then from the first to the last",
 		Cases: []Case{
@@ -247,8 +247,8 @@ func (d *drain) figures(entries int, f map[string]float64) {
 // there would be three at work on two processors once the cache's own has something to
 // do, and their latencies would show how Go and the kernel share out processors,
 // which they do by the millisecond; sleeping is as coarse. The price is that a Set that gets stuck
-// keeps Gets from being tried, so a second goroutine wakes up now and then and, if
-// that is so, makes them in its stead.
+// keeps Gets from being tried, so a second goroutine wakes up every millisecond and, if
+// that is so, makes one in its stead.
 type traffic[K comparable, V any] struct {
 	cache  Cache[K, V]
 	gets   []K
@@ -332,14 +332,13 @@ func (t *traffic[K, V]) wait(due time.Duration) (now time.Duration) {
 	return now
 }
 
+// standIn sleeps before each Get. Waiting in any other way it would keep a processor from
+// the goroutine that is stuck.
 func (t *traffic[K, V]) standIn() {
 	for int64(t.now()) < t.until.Load() {
 		time.Sleep(stormStall)
-		for now := t.now(); ; now = t.wait(now + stormPace) {
-			since := time.Duration(t.inSet.Load())
-			if since == 0 || now-since < stormStall {
-				break
-			}
+		now := t.now()
+		if since := time.Duration(t.inSet.Load()); since > 0 && now-since > stormStall {
 			t.standInCalls = append(t.standInCalls, t.get(len(t.standInCalls), now))
 		}
 	}
@@ -414,8 +413,13 @@ func (t *stormTrace) stalled(from, to time.Duration) (sum time.Duration) {
 			continue
 		}
 		gap := end - last
-		for ; len(sets) > 0 && sets[0].at < get.at; sets = sets[1:] {
-			gap -= max(0, min(get.at, sets[0].at+sets[0].took)-max(last, sets[0].at))
+		for len(sets) > 0 && sets[0].at < get.at {
+			ended := sets[0].at + sets[0].took
+			gap -= max(0, min(get.at, ended)-max(last, sets[0].at))
+			if ended > get.at {
+				break
+			}
+			sets = sets[1:]
 		}
 		if gap > stormStall {
 			sum += gap

@@ -60,6 +60,7 @@ const (
 	mostSlots      = 1 << 14
 	fewRecords     = 64 // a wheel with no more is not rebuilt
 	stepPerWrite   = 8  // records that each write moves during a rebuild
+	tendEvery      = 16 // records added, where none are removed: to look after a wheel that grows
 )
 
 func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
@@ -209,7 +210,9 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64)
 	}
 	s.wheel.Add(slot.hash, tick)
 	slot.tick = uint32(tick)
-	s.tend()
+	if s.wheel.Len()%tendEvery == 0 || s.wheel.Rebuilding() {
+		s.tend()
+	}
 	at := s.cache.instantOf(tick)
 	if at >= s.next.Load() {
 		return expiry.NoDeadline

@@ -504,14 +504,17 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	}
 	// Both parts are of the usual size unless old was larger, or divides badly.
 	depth := old.depth + 1
-	part := func(count int) segment {
+	fills := new([2]fill) // in one allocation, since this is where a growing cache makes most
+	part := func(i, count int) segment {
 		n := int(t.maxBuckets)
 		for limitOf(n) < count {
 			n *= 2
 		}
-		return t.newSegment(n, depth)
+		m := newBuckets[K, V](n)
+		fills[i] = fill{depth: depth, limit: limitOf(int(m.n))}
+		return segment{m, &fills[i]}
 	}
-	parts := [2]segment{part(zeros), part(old.count - zeros)}
+	parts := [2]segment{part(0, zeros), part(1, old.count-zeros)}
 	t.copyTo(old, func(hash uint32) *segment { return &parts[hash>>(32-depth)&1] })
 	t.split(hash, depth, parts)
 }

@@ -432,23 +432,26 @@ func (t *stormTrace) stalled(from, to time.Duration) (sum time.Duration) {
 func (t *stormTrace) courses() []Series {
 	h := newHistogram()
 	course := func(name string, calls []timedCall) Series {
+		var took [][]time.Duration // by point of the curve
+		for c := range due(calls, t.calm, t.end+stormAfter) {
+			i := int((c.at - t.calm) / stormCourse)
+			for len(took) <= i {
+				took = append(took, nil)
+			}
+			took[i] = append(took[i], c.took)
+		}
 		s := Series{Name: name, XUnit: "ms since the deadline", YUnit: "µs"}
-		until := t.calm + stormCourse
-		point := func() {
-			if h.TotalCount() > 0 {
-				s.X = append(s.X, milliseconds(until-stormCourse-t.first))
-				s.Y = append(s.Y, float64(h.ValueAtPercentile(99.9))/1e3)
+		for i, took := range took {
+			if len(took) == 0 {
+				continue
 			}
 			h.Reset()
-			until += stormCourse
-		}
-		for c := range due(calls, t.calm, t.end+stormAfter) {
-			for c.at >= until {
-				point()
+			for _, d := range took {
+				record(h, d)
 			}
-			record(h, c.took)
+			s.X = append(s.X, milliseconds(t.calm-t.first+time.Duration(i)*stormCourse))
+			s.Y = append(s.Y, float64(h.ValueAtPercentile(99.9))/1e3)
 		}
-		point()
 		return s
 	}
 	return []Series{course("Get p99.9", t.gets), course("Set p99.9", t.sets)}

@@ -17,6 +17,9 @@ const Done int64 = math.MinInt64
 // allows: that many cost about as much as one record.
 const slotsPerRecord = 64
 
+// fewAhead is how many records a chunk must hold for Ahead to pay.
+const fewAhead = 4
+
 // A Hashed is a hashed timing wheel with rounds. It must be made by NewHashed
 // and must not be used by several goroutines at once.
 //
@@ -32,7 +35,7 @@ type Hashed struct {
 	count int   // records held
 
 	ahead func(records []uint32) // see Ahead; may be nil
-	batch [chunkLen]uint32       // its argument
+	batch []uint32               // its argument; nil while there have only been few at a time
 
 	ring    ring // where records are added
 	old     ring // what a rebuild has not moved yet; no slots if none is under way
@@ -118,7 +121,7 @@ func (w *Hashed) Advance(now int64, limit int, visit func(record uint32, tick in
 }
 
 // Ahead has f called with the records that are visited next, up to 15, before the
-// first of them is: looking each of them up may miss the processor's caches, and f
+// first of them is, unless they are but a few: looking each of them up may miss the processor's caches, and f
 // can begin to load what visit will need for all of them at once. Some may not be
 // visited in the end, and some come again in the next call. The slice is good until f
 // returns; f may not call the wheel's methods.
@@ -127,17 +130,19 @@ func (w *Hashed) Ahead(f func(records []uint32)) { w.ahead = f }
 // announce calls ahead with the records of c, last one first, that wait for a tick at
 // most due after base and fit into the budget.
 func (w *Hashed) announce(c *chunk, base, due uint32, b *budget) {
-	if w.ahead == nil {
+	if w.ahead == nil || c.n < fewAhead {
 		return
 	}
-	n := 0
-	for i := int(c.n) - 1; i >= 0 && n < b.records; i-- {
+	if w.batch == nil {
+		w.batch = make([]uint32, 0, chunkLen)
+	}
+	batch := w.batch[:0]
+	for i := int(c.n) - 1; i >= 0 && len(batch) < b.records; i-- {
 		if p := c.pairs[i]; p.tick-base <= due {
-			w.batch[n] = p.record
-			n++
+			batch = append(batch, p.record)
 		}
 	}
-	w.ahead(w.batch[:n])
+	w.ahead(batch)
 }
 
 // Next returns a tick before which no record is due, and false if the wheel

@@ -442,7 +442,7 @@ func linearTicks(from, to float64) []plot.Tick {
 	}
 	var ticks []plot.Tick
 	for i := math.Ceil(from / step); i*step <= to; i++ {
-		ticks = append(ticks, plot.Tick{Value: i * step, Label: tickLabel(i * step)})
+		ticks = append(ticks, plot.Tick{Value: i * step, Label: tickLabel(i*step + 0)}) // + 0 for -0
 	}
 	return ticks
 }
@@ -485,6 +485,10 @@ func courses(all []Series) [][]Series {
 	return groups
 }
 
+// longestCourse is where courses are cut off, in ms: the slowest would press the
+// others together.
+const longestCourse = 1500
+
 // curveChart draws courses of several peers, Y on a log scale.
 func curveChart(title string, group []Series) *plot.Plot {
 	p := newPlot()
@@ -501,7 +505,7 @@ func curveChart(title string, group []Series) *plot.Plot {
 	for i, s := range group {
 		var points plotter.XYs
 		for j := range min(len(s.X), len(s.Y)) {
-			if s.Y[j] > 0 { // nothing happened, or too short to measure
+			if s.Y[j] > 0 && s.X[j] <= longestCourse { // nothing happened, or too short to measure
 				points = append(points, plotter.XY{X: s.X[j], Y: s.Y[j]})
 			}
 		}

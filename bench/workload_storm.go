@@ -190,7 +190,7 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 	}
 	r := Result{Figures: trace.figures(), Series: trace.courses()}
 	d.figures(s.entries, r.Figures)
-	r.Figures["missed %"] = 100 * float64(t.missed.Load()) / float64(len(trace.gets))
+	r.Figures["missed %"] = 100 * float64(t.missed.Load()) / float64(max(len(trace.gets), 1))
 	return r, nil
 }
 
@@ -363,6 +363,9 @@ func (t *stormTrace) figures() map[string]float64 {
 	f := map[string]float64{}
 	for call, calls := range map[string][]timedCall{"Get": t.gets, "Set": t.sets} {
 		calm, storm := latencies(calls, t.calm, t.first), latencies(calls, t.first, t.end)
+		if calm.TotalCount() == 0 || storm.TotalCount() == 0 {
+			continue // the machine had no time for it
+		}
 		for _, q := range stormQuantiles {
 			f[call+" "+q.name+" calm"] = float64(calm.ValueAtPercentile(q.percent)) / 1e3
 			f[call+" "+q.name+" storm"] = float64(storm.ValueAtPercentile(q.percent)) / 1e3

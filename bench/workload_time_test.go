@@ -271,10 +271,7 @@ func Test_a_storm_passes(t *testing.T) {
 	require.Zero(t, f["missed %"])
 	require.Positive(t, f["drain ms"])
 	require.Positive(t, f["M/s drained"])
-	for _, m := range workloadNamed("storm").Metrics {
-		require.Contains(t, f, m.Name)
-	}
-	require.Positive(t, f["Get p50 storm"])
+	require.GreaterOrEqual(t, f["Get max storm"], f["Get p50 storm"])
 	require.GreaterOrEqual(t, f["Set max calm"], f["Set p50 calm"])
 }
 
@@ -288,7 +285,7 @@ func Test_a_storm_that_stays_is_shown(t *testing.T) {
 			return s, err
 		})
 		require.NotContains(t, f, "drain ms")
-		require.Contains(t, f, "Get p99.9 storm")
+		require.Contains(t, f, "stalled ms")
 		if counts {
 			require.EqualValues(t, 100, f["left %"])
 		} else {
@@ -425,7 +422,7 @@ func Test_heap_counts_what_is_beyond_keys_and_values(t *testing.T) {
 	p = shelves(func(_ Config, s *shelf[uint64, uint64]) error { s.pad = make([]byte, 64<<10); return nil })
 	f = askUint64s(t, "heap", p, Case{Variant: "empty"})
 	require.InDelta(t, 64, f["KB/cache"], 2)
-	require.Zero(t, f["goroutines/cache"])
+	require.InDelta(t, 0, f["goroutines/cache"], 0.1, "others may end meanwhile")
 	f = askUint64s(t, "heap", p, Case{Entries: 100, Variant: "small"})
 	require.Greater(t, f["KB/cache"], 64+2.0)
 

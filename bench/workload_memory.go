@@ -37,7 +37,7 @@ func init() {
 			{Name: "objects/entry", About: "allocations that stay", Better: -1},
 			{Name: "KB/cache", About: "1024 bytes of heap, of an empty cache or of one with 100 entries", Better: -1, Chart: true},
 			{Name: "goroutines/cache", About: "that wait: each has a stack of 2 KB or more, not part of the heap", Better: -1},
-			{Name: "kept %", About: "of the entries: what the cache has not dropped. Bytes are per entry stored", Better: +1},
+			{Name: "kept %", About: "of the entries: what the cache has not dropped. Bytes are per entry kept", Better: +1},
 		},
 	})
 	registerWorkload(Workload{
@@ -56,6 +56,7 @@ func init() {
 		Metrics: []Metric{
 			{Name: "ms CPU/GC", About: "of all processors", Better: -1, Chart: true},
 			{Name: "ms/GC", About: "until runtime.GC has returned", Better: -1},
+			{Name: "kept %", About: "of the entries: what the cache has not dropped", Better: +1},
 		},
 	})
 	registerWorkload(Workload{
@@ -109,14 +110,15 @@ func heapOfOne[K comparable, V any](b *Bench[K, V], n int, sized bool) (Result, 
 	allBytes, allObjects := heapAfterGC()
 	runtime.KeepAlive(keys)
 	runtime.KeepAlive(values)
-	inline := reflect.TypeFor[K]().Size() + reflect.TypeFor[V]().Size()
-	f := map[string]float64{
-		"B/entry":       float64(allBytes-bytes)/float64(n) - float64(inline),
-		"objects/entry": float64(allObjects-objects) / float64(n),
-	}
+	f := map[string]float64{}
+	kept := float64(n)
 	if b.Peer.Traits.Counts {
-		f["kept %"] = 100 * float64(cache.Len()) / float64(n)
+		kept = float64(max(cache.Len(), 1))
+		f["kept %"] = 100 * kept / float64(n)
 	}
+	inline := reflect.TypeFor[K]().Size() + reflect.TypeFor[V]().Size()
+	f["B/entry"] = float64(allBytes-bytes)/kept - float64(inline)
+	f["objects/entry"] = float64(allObjects-objects) / kept
 	return Result{Figures: f}, nil
 }
 
@@ -174,10 +176,17 @@ func openGC[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 		cache.Set(b.Key(i), b.Value(i), time.Hour)
 	}
 	settle(cache, c.Entries)
-	return &gc[K, V]{cache}, nil
+	s := &gc[K, V]{cache: cache, kept: -1}
+	if b.Peer.Traits.Counts {
+		s.kept = float64(cache.Len()) / float64(c.Entries)
+	}
+	return s, nil
 }
 
-type gc[K comparable, V any] struct{ cache Cache[K, V] }
+type gc[K comparable, V any] struct {
+	cache Cache[K, V]
+	kept  float64 // share of the entries; -1 if unknown
+}
 
 func (s *gc[K, V]) Close() { s.cache.Close() }
 
@@ -195,10 +204,14 @@ func (s *gc[K, V]) Run() (Result, error) {
 	took := time.Since(start)
 	after, err := cpuTime()
 	runtime.KeepAlive(s.cache)
-	return Result{Figures: map[string]float64{
+	f := map[string]float64{
 		"ms CPU/GC": milliseconds(after-before) / collections,
 		"ms/GC":     milliseconds(took) / collections,
-	}}, err
+	}
+	if s.kept >= 0 {
+		f["kept %"] = 100 * s.kept
+	}
+	return Result{Figures: f}, err
 }
 
 func openEmptied[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {

@@ -23,7 +23,6 @@ type shelf[K comparable, V any] struct {
 
 	onSet  func(key K, value V, ttl time.Duration) // called as well
 	onGet  func(key K, e shelved[V]) bool          // whether there is an answer
-	set    time.Duration                           // that Set takes
 	closed bool
 }
 
@@ -398,18 +397,11 @@ func Test_loading_gets_more_time_if_it_needs_it(t *testing.T) {
 }
 
 func Test_heap_counts_what_is_beyond_keys_and_values(t *testing.T) {
-	// A row of entries with 40 bytes more than they need.
-	type padded struct {
-		key, value uint64
-		_          [40]byte
-	}
 	const n = 1 << 14
-	var rows [][]padded
+	var rows [][][7]uint64 // key, value and 40 bytes more
 	p := shelves(func(c Config, s *shelf[uint64, uint64]) error {
-		if c.Sized {
-			rows = append(rows, make([]padded, c.Entries))
-			s.onSet = func(key, _ uint64, _ time.Duration) { s.Delete(key) }
-		}
+		rows = append(rows, make([][7]uint64, c.Entries))
+		s.onSet = func(key, _ uint64, _ time.Duration) { s.Delete(key) }
 		return nil
 	})
 	p.Traits.Counts = false

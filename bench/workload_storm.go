@@ -70,6 +70,9 @@ const (
 	stormStall  = time.Millisecond       // without a Get is a stall
 	stormPoll   = 5 * time.Millisecond   // between two looks at Len
 	stormAfter  = 200 * time.Millisecond // to go on for when all have gone
+	// Caches may have entries expire a little early: this long before the deadline is
+	// neither calm nor storm.
+	stormEve = 50 * time.Millisecond
 )
 
 type storm[K comparable, V any] struct {
@@ -79,7 +82,7 @@ type storm[K comparable, V any] struct {
 	lead    time.Duration // from the first Set to the deadline
 	nothing time.Duration // of pacing without calls, first
 	warm    time.Duration // of calls that do not count
-	calm    time.Duration // up to the deadline
+	calm    time.Duration // up to the eve of the deadline
 	most    time.Duration // of storm
 
 	stored []K // those that expire, then those that live on
@@ -93,7 +96,7 @@ func openStorm[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 	s := &storm[K, V]{
 		b: b, entries: c.Entries,
 		// Loading takes up to 4 µs per entry with the slowest.
-		lead:    300*time.Millisecond + min(time.Second, n*4*time.Microsecond) + n*4*time.Microsecond,
+		lead:    400*time.Millisecond + min(time.Second, n*4*time.Microsecond) + n*4*time.Microsecond,
 		nothing: 50 * time.Millisecond,
 		warm:    50 * time.Millisecond,
 		calm:    min(time.Second, n*4*time.Microsecond),
@@ -163,11 +166,12 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 		// Counting may take the cache's locks. It shall not make the stalls.
 		d.pause = max(d.pause, 20*time.Since(start))
 	}
+	eve := first - stormEve
 	t := traffic[K, V]{
 		cache: c, gets: s.gets, sets: s.sets, stored: s.stored, values: s.values,
-		epoch: epoch, begin: first - s.calm - s.warm - s.nothing, calls: first - s.calm - s.warm,
+		epoch: epoch, begin: eve - s.calm - s.warm - s.nothing, calls: eve - s.calm - s.warm,
 	}
-	t.alloc(s.nothing + s.warm + s.calm + s.most + stormAfter)
+	t.alloc(first - t.begin + s.most + stormAfter)
 	if time.Since(epoch) > t.begin {
 		return Result{}, fmt.Errorf("%w: it took %v", errLate, time.Since(epoch))
 	}
@@ -175,7 +179,7 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 	var both sync.WaitGroup
 	both.Go(t.drive)
 	both.Go(t.standIn)
-	time.Sleep(first - time.Since(epoch))
+	time.Sleep(eve - time.Since(epoch))
 	d.watch(c.Len, epoch, first+s.most)
 	end := d.gone
 	if end == 0 {
@@ -186,7 +190,7 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 
 	trace := stormTrace{
 		gets: t.trace(), sets: t.setCalls,
-		nothing: t.begin, calls: t.calls, calm: first - s.calm, first: first, end: max(end, first+stormPace),
+		nothing: t.begin, calls: t.calls, calm: eve - s.calm, eve: eve, first: first, end: max(end, first+stormPace),
 	}
 	r := Result{Figures: trace.figures(), Series: trace.courses()}
 	d.figures(s.entries, r.Figures)
@@ -206,7 +210,7 @@ type drain struct {
 
 // watch polls Len until only the living are left, or until the limit.
 func (d *drain) watch(count func() int, epoch time.Time, limit time.Duration) {
-	d.full, d.left = d.first, d.held
+	d.full, d.left = time.Since(epoch), d.held
 	if d.held < 0 {
 		time.Sleep(limit - time.Since(epoch))
 		return
@@ -218,7 +222,7 @@ func (d *drain) watch(count func() int, epoch time.Time, limit time.Duration) {
 		if d.left >= d.held {
 			d.full = before
 		}
-		if d.left <= d.living && after >= d.last {
+		if d.left <= d.living && after >= d.last-stormEve {
 			d.gone = after
 			return
 		}
@@ -236,7 +240,7 @@ func (d *drain) figures(entries int, f map[string]float64) {
 	f["kept %"] = 100 * float64(d.held) / float64(entries+d.living)
 	f["left %"] = 100 * float64(max(d.left-d.living, 0)) / float64(entries)
 	if d.gone > 0 && d.held > d.living {
-		f["drain ms"] = milliseconds(d.gone - d.last)
+		f["drain ms"] = milliseconds(max(d.gone-d.last, 0))
 		f["M/s drained"] = float64(d.held-d.living) / 1e6 / (d.gone - min(d.full, d.gone-1)).Seconds()
 	}
 }
@@ -352,17 +356,17 @@ func (t *traffic[K, V]) trace() []timedCall {
 }
 
 // A stormTrace is all calls of a run, in the order in which they began. From nothing to
-// calls nothing was called; from calm to first nothing expired; from first to the end
+// calls nothing was called; from calm to eve nothing expired; from first to the end
 // the storm's entries did.
 type stormTrace struct {
-	gets, sets                       []timedCall
-	nothing, calls, calm, first, end time.Duration
+	gets, sets                            []timedCall
+	nothing, calls, calm, eve, first, end time.Duration
 }
 
 func (t *stormTrace) figures() map[string]float64 {
 	f := map[string]float64{}
 	for call, calls := range map[string][]timedCall{"Get": t.gets, "Set": t.sets} {
-		calm, storm := latencies(calls, t.calm, t.first), latencies(calls, t.first, t.end)
+		calm, storm := latencies(calls, t.calm, t.eve), latencies(calls, t.first, t.end)
 		if calm.TotalCount() == 0 || storm.TotalCount() == 0 {
 			continue // the machine had no time for it
 		}
@@ -372,7 +376,7 @@ func (t *stormTrace) figures() map[string]float64 {
 		}
 		f[call+" p99.9 storm/calm"] = f[call+" p99.9 storm"] / f[call+" p99.9 calm"]
 	}
-	usual := t.stalled(t.calm, t.first).Seconds() / (t.first - t.calm).Seconds()
+	usual := t.stalled(t.calm, t.eve).Seconds() / (t.eve - t.calm).Seconds()
 	f["stalled ms"] = max(0, milliseconds(t.stalled(t.first, t.end))-usual*milliseconds(t.end-t.first))
 	f["nothing p99.9"] = float64(latencies(t.gets, t.nothing, t.calls).ValueAtPercentile(99.9)) / 1e3
 	return f

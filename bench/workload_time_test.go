@@ -336,7 +336,7 @@ func Test_a_stuck_call_counts_for_those_it_keeps_waiting(t *testing.T) {
 
 func Test_stalls_are_of_Gets_beyond_the_calms(t *testing.T) {
 	const ms, µs = time.Millisecond, time.Microsecond
-	trace := stormTrace{nothing: -2 * ms, calls: -ms, calm: 0, first: 100 * ms, end: 200 * ms}
+	trace := stormTrace{nothing: -2 * ms, calls: -ms, calm: 0, eve: 99 * ms, first: 100 * ms, end: 200 * ms}
 	at := -2 * ms
 	step := func(upTo time.Duration) {
 		for ; at < upTo; at += stormPace {

@@ -201,7 +201,7 @@ func (c *Cache[K, V]) sweep() (blocked bool) {
 				return true
 			}
 		}
-		if busy <= 1 {
+		if busy <= 1 && busy+held > 0 {
 			runtime.Gosched() // no other shard's turn parts the holds
 		}
 	}

@@ -47,6 +47,37 @@ func ExampleAfterAccess() {
 	// 30m0s
 }
 
+// Values live for five minutes at most, and for four at least.
+func ExampleJitter() {
+	p := expiry.Jitter(expiry.AfterWrite[string, int](5*time.Minute), 0.2)
+	ttl := p.Create("k", 1)
+	fmt.Println(ttl > 4*time.Minute, ttl <= 5*time.Minute)
+	// Output:
+	// true true
+}
+
+// Each replica has a lifetime of its own, which it keeps from one start to the
+// next.
+func ExampleJitterBy() {
+	for _, host := range []string{"replica-16", "replica-17", "replica-17"} {
+		p := expiry.JitterBy(expiry.AfterWrite[string, int](5*time.Minute), 0.2, host)
+		fmt.Println(host, p.Create("k", 1).Round(time.Millisecond))
+	}
+	// Output:
+	// replica-16 4m46.027s
+	// replica-17 4m12.204s
+	// replica-17 4m12.204s
+}
+
+// A session ends after half an hour without use, and after a day in any case. The
+// lifetimes are not all the same to the second, either.
+func ExampleLimit() {
+	p := expiry.Limit(expiry.Jitter(expiry.AfterAccess[string, int](30*time.Minute), 0.1), 24*time.Hour)
+	fmt.Println(expiry.Validate(p), expiry.TraitsOf(p).MaxAge)
+	// Output:
+	// <nil> 24h0m0s
+}
+
 // gentle keeps what is read often for a while longer, but never shortens a life.
 type gentle struct {
 	expiry.Policy[string, int]
@@ -63,5 +94,5 @@ func ExamplePolicy() {
 	fmt.Println(expiry.TraitsOf(p)) // none: embedding an interface passes on no more than its methods
 	// Output:
 	// 1h0m0s 50m0s 1m0s
-	// {false false}
+	// {false false 0s}
 }

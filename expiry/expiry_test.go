@@ -130,10 +130,14 @@ func Test_policies_answer(t *testing.T) {
 func Test_traits_are_true(t *testing.T) {
 	byKey := func(k, v int) time.Duration { return time.Duration(k*10 + v) }
 	for name, p := range map[string]expiry.Policy[int, int]{
-		"AfterCreate": expiry.AfterCreate[int, int](5),
-		"AfterWrite":  expiry.AfterWrite[int, int](5),
-		"AfterAccess": expiry.AfterAccess[int, int](5),
-		"Func":        expiry.Func(byKey),
+		"AfterCreate":           expiry.AfterCreate[int, int](5),
+		"AfterWrite":            expiry.AfterWrite[int, int](5),
+		"AfterAccess":           expiry.AfterAccess[int, int](5),
+		"Func":                  expiry.Func(byKey),
+		"JitterBy":              expiry.JitterBy(expiry.Func(byKey), 0.5, "a"),
+		"JitterBy, AfterAccess": expiry.JitterBy(expiry.AfterAccess[int, int](6), 0.5, "a"), // 5 may be what remains, which is kept
+		"Limit":                 expiry.Limit(expiry.Func(byKey), 20),
+		"Limit, AfterCreate":    expiry.Limit(expiry.AfterCreate[int, int](5), 2),
 	} {
 		traits := expiry.TraitsOf(p)
 		for k := range 5 {
@@ -152,12 +156,29 @@ func Test_traits_are_true(t *testing.T) {
 }
 
 func Test_impossible_policies_are_refused(t *testing.T) {
+	write := expiry.AfterWrite[string, int](time.Minute)
 	for want, p := range map[string]expiry.Policy[string, int]{
 		"expiry.AfterCreate: the lifetime is 0s; it must be more than 0, or expiry.Never":                       expiry.AfterCreate[string, int](0),
 		"expiry.AfterWrite: the lifetime is -1ns; it must be more than 0, or expiry.Never":                      expiry.AfterWrite[string, int](-1),
 		"expiry.AfterAccess: the lifetime is -1m0s; it must be more than 0, or expiry.Never":                    expiry.AfterAccess[string, int](-time.Minute),
 		"expiry.AfterWrite: the lifetime is -2562047h47m16.854775808s; it must be more than 0, or expiry.Never": expiry.AfterWrite[string, int](minInt),
 		"expiry.Func: the function is nil; it must answer a lifetime for a key and a value":                     expiry.Func[string, int](nil),
+
+		"expiry.Jitter: the policy is nil; it must be one that gives the lifetimes to shorten":        expiry.Jitter[string, int](nil, 0.1),
+		"expiry.Jitter: the fraction is 0; it must be more than 0 and less than 1":                    expiry.Jitter(write, 0),
+		"expiry.Jitter: the fraction is -0.1; it must be more than 0 and less than 1":                 expiry.Jitter(write, -0.1),
+		"expiry.Jitter: the fraction is 1; it must be more than 0 and less than 1":                    expiry.Jitter(write, 1),
+		"expiry.Jitter: the fraction is NaN; it must be more than 0 and less than 1":                  expiry.Jitter(write, math.NaN()),
+		"expiry.Jitter: the fraction is +Inf; it must be more than 0 and less than 1":                 expiry.Jitter(write, math.Inf(1)),
+		"expiry.JitterBy: the identity is empty; it must be the name of a member, which no other has": expiry.JitterBy(write, 0.1, ""),
+		"expiry.JitterBy: the policy is nil; it must be one that gives the lifetimes to shorten":      expiry.JitterBy[string, int](nil, 0.1, "a"),
+		"expiry.JitterBy: the fraction is 2; it must be more than 0 and less than 1":                  expiry.JitterBy(write, 2, "a"),
+		"expiry.Limit: the policy is nil; it must be one that gives the lifetimes to bound":           expiry.Limit[string, int](nil, time.Hour),
+		"expiry.Limit: the greatest age is 0s; it must be more than 0, or expiry.Never":               expiry.Limit(write, 0),
+		"expiry.Limit: the greatest age is -1ns; it must be more than 0, or expiry.Never":             expiry.Limit(write, -1),
+		"expiry.AfterCreate: the lifetime is -1ns; it must be more than 0, or expiry.Never":           expiry.Jitter(expiry.AfterCreate[string, int](-1), 0.1),
+		"expiry.AfterWrite: the lifetime is -2ns; it must be more than 0, or expiry.Never":            expiry.JitterBy(expiry.AfterWrite[string, int](-2), 0.1, "a"),
+		"expiry.AfterAccess: the lifetime is -3ns; it must be more than 0, or expiry.Never":           expiry.Limit(expiry.Jitter(expiry.AfterAccess[string, int](-3), 0.1), time.Hour),
 	} {
 		require.EqualError(t, expiry.Validate(p), want)
 	}
@@ -165,6 +186,12 @@ func Test_impossible_policies_are_refused(t *testing.T) {
 		expiry.AfterCreate[string, int](1),
 		expiry.AfterWrite[string, int](expiry.Never),
 		expiry.AfterAccess[string, int](expiry.Never - 1),
+		expiry.Jitter(write, math.SmallestNonzeroFloat64),
+		expiry.Jitter(write, largest),
+		expiry.JitterBy(write, 0.1, " "),
+		expiry.Limit(write, 1),
+		expiry.Limit(write, expiry.Never),
+		expiry.Limit(expiry.Jitter[string, int](plain{}, 0.1), time.Hour),
 	} {
 		require.NoError(t, expiry.Validate(p))
 	}

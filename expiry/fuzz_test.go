@@ -1,6 +1,7 @@
 package expiry_test
 
 import (
+	"math"
 	"math/big"
 	"testing"
 	"time"
@@ -64,5 +65,28 @@ func FuzzRemaining(f *testing.F) {
 		if want != maxInt && want != minInt {
 			require.Equal(t, deadline, expiry.Deadline(now, remaining))
 		}
+	})
+}
+
+func FuzzJitter(f *testing.F) {
+	for _, ttl := range []int64{minInt, -1, 0, 1, 2, 1e9, 1 << 53, 1<<62 + 1, maxInt - 1, maxInt} {
+		for _, fraction := range []float64{math.SmallestNonzeroFloat64, 0.1, 0.5, largest} {
+			f.Add(ttl, fraction, 0.0)
+			f.Add(ttl, fraction, largest)
+		}
+	}
+	f.Fuzz(func(t *testing.T, ttl int64, fraction, share float64) {
+		p := expiry.JitterFrom(expiry.AfterWrite[string, int](time.Duration(ttl)), fraction, func() float64 { return share })
+		if !(share >= 0 && share < 1) || expiry.Validate(p) != nil {
+			t.Skip("excluded")
+		}
+		got := int64(p.Create("k", 1))
+		if ttl == maxInt {
+			require.Equal(t, ttl, got)
+			return
+		}
+		require.Positive(t, got)
+		require.LessOrEqual(t, got, ttl)
+		require.LessOrEqual(t, float64(ttl-got), fraction*float64(ttl)*(1+1e-15))
 	})
 }

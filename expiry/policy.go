@@ -12,12 +12,12 @@ import (
 // still live; answering with exactly that keeps the deadline.
 //
 // A cache calls a Policy from many goroutines at once and never under a lock,
-// except from within Compute. It may ask more than once for one operation, when
-// another goroutine changes the key meanwhile.
+// except from within Compute. It asks again if the key has been changed meanwhile, so
+// a Policy that changed it each time would be asked for ever.
 //
 // A Policy may have two more methods. Validate() error is called once, when a
-// cache is made with it. Traits() Traits saves the cache from asking what it
-// knows already; a wrapper should pass on what it wraps.
+// cache is made with it. Traits() Traits tells the cache what it need not ask, or
+// cannot; a wrapper should pass on what it wraps.
 type Policy[K comparable, V any] interface {
 	// Create is asked when a key that is absent or expired is stored.
 	Create(key K, value V) time.Duration
@@ -27,15 +27,19 @@ type Policy[K comparable, V any] interface {
 	Read(key K, value V, remaining time.Duration) time.Duration
 }
 
-// Traits are answers of a Policy that are known beforehand. The zero value
-// claims nothing.
+// Traits are what is known of a Policy beforehand. The zero value claims nothing.
 type Traits struct {
-	// UpdateCreates: Update always answers what Create would, so an
-	// overwriting store need not look at the entry it replaces.
+	// UpdateCreates: Update always answers what Create would, or what it might
+	// where chance has a part, so an overwriting store need not look at the
+	// entry it replaces.
 	UpdateCreates bool
 	// ReadKeeps: Read always answers remaining, so it is never called and
 	// reads cost what they cost without a Policy.
 	ReadKeeps bool
+	// MaxAge, if it is more than 0, is how long an entry may live from when its
+	// value was stored, whatever gave it its lifetimes. The cache sees to that,
+	// since a Policy is not told how old an entry is. See Limit.
+	MaxAge time.Duration
 }
 
 // TraitsOf returns p.Traits() if p has that method, and the zero Traits if not.

@@ -7,15 +7,30 @@ package wheel
 // cursor does too. It stops after limit records are done, and answers that there
 // may be more.
 //
-// Every call reads the whole list of one slot, so it is for occasions, not for
-// every tick. While an Advance is unfinished, Early does nothing. What visit may
-// call, and what happens if it panics, is as for Advance.
-func (w *Hashed) Early(limit int, visit func(record uint32, tick int64) (done bool)) (more bool) {
-	if w.from != w.target {
+// Every call reads the whole list of one slot. If that has more than most records, or
+// while an Advance is unfinished, Early does nothing. What visit may call, and what
+// happens if it panics, is as for Advance.
+func (w *Hashed) Early(limit, most int, visit func(record uint32, tick int64) (done bool)) (more bool) {
+	if w.from != w.target || w.old.holdsMore(w.cursor+1, most) || w.ring.holdsMore(w.cursor+1, most) {
 		return false
 	}
 	limit = max(limit, 1)
 	return w.earlyIn(&w.old, &limit, visit) || w.earlyIn(&w.ring, &limit, visit)
+}
+
+// holdsMore reports whether more than most records are in the slot of tick. It reads
+// about as many as that at most.
+func (r *ring) holdsMore(tick int64, most int) bool {
+	if len(r.slots) == 0 {
+		return false
+	}
+	n := 0
+	for h := r.slots[r.index(tick)].head; h != 0 && n <= most; {
+		c := r.chunks.at(h)
+		n += int(c.n)
+		h = c.next
+	}
+	return n > most
 }
 
 func (w *Hashed) earlyIn(r *ring, limit *int, visit func(uint32, int64) bool) (more bool) {

@@ -1,6 +1,7 @@
 package wheel
 
 import (
+	"math"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -20,7 +21,7 @@ func TestEarly(t *testing.T) {
 		for _, slots := range []int{1, 2, 4, 64} {
 			w := fill(slots)
 			n := 0
-			more := w.Early(1000, func(record uint32, tick int64) bool {
+			more := w.Early(1000, math.MaxInt, func(record uint32, tick int64) bool {
 				require.EqualValues(t, 101, tick)
 				require.Zero(t, record%3)
 				n++
@@ -36,7 +37,7 @@ func TestEarly(t *testing.T) {
 	})
 	t.Run("keeps what is not done for its tick", func(t *testing.T) {
 		w := fill(8)
-		require.False(t, w.Early(10, func(record uint32, _ int64) bool { return record%2 == 0 && record < 50 }))
+		require.False(t, w.Early(10, math.MaxInt, func(record uint32, _ int64) bool { return record%2 == 0 && record < 50 }))
 		require.Equal(t, 1000-9, w.Len())
 		check(t, w)
 		require.Equal(t, 334-9, advanceAll(w, 101))
@@ -49,7 +50,7 @@ func TestEarly(t *testing.T) {
 				w.Step(100, nil)
 			}
 			calls := 1
-			for w.Early(7, all) {
+			for w.Early(7, math.MaxInt, all) {
 				check(t, w)
 				calls++
 			}
@@ -59,11 +60,28 @@ func TestEarly(t *testing.T) {
 			require.Equal(t, 666, advanceAll(w, 103))
 		}
 	})
+	t.Run("puts back what is left of a chunk, however little", func(t *testing.T) {
+		w := fill(1) // the other ticks are in the same list
+		for left := 999; w.Early(1, math.MaxInt, all); left-- {
+			require.Equal(t, left, w.Len())
+			check(t, w)
+		}
+		require.Equal(t, 666, w.Len())
+		require.Equal(t, 666, advanceAll(w, 103))
+	})
+	t.Run("does nothing where too many wait", func(t *testing.T) {
+		w := fill(64)
+		require.False(t, w.Early(1000, 333, all))
+		require.Equal(t, 1000, w.Len())
+		require.False(t, w.Early(1000, 334, all))
+		require.Equal(t, 666, w.Len())
+		check(t, w)
+	})
 	t.Run("a panic leaves the wheel whole", func(t *testing.T) {
 		w := fill(4)
 		n := 0
 		require.Panics(t, func() {
-			w.Early(1000, func(uint32, int64) bool {
+			w.Early(1000, math.MaxInt, func(uint32, int64) bool {
 				if n++; n == 100 {
 					panic("owner")
 				}
@@ -77,7 +95,7 @@ func TestEarly(t *testing.T) {
 	t.Run("does nothing during an unfinished Advance", func(t *testing.T) {
 		w := fill(4)
 		require.True(t, w.Advance(102, 10, func(uint32, int64) int64 { return Done }))
-		require.False(t, w.Early(10, all))
+		require.False(t, w.Early(10, math.MaxInt, all))
 		require.Equal(t, 990, w.Len())
 	})
 }

@@ -120,8 +120,8 @@ func (w *Hashed) Advance(now int64, limit int, visit func(record uint32, tick in
 	}
 }
 
-// Ahead has f called with the records that are visited next, up to 15, before the
-// first of them is, unless they are but a few: looking each of them up may miss the
+// Ahead has f called with the records that are visited next, or that Step asks keep about, up
+// to 15, before the first of them is, unless they are but a few: looking each of them up may miss the
 // processor's caches, and f can begin to load what visit will need for all of them at
 // once. Some may not be visited in the end, and some come again in the next call. The
 // slice is good until f returns; f may not call the wheel's methods.

@@ -1,5 +1,7 @@
 package wheel
 
+import "math"
+
 // A rebuild moves the records of the wheel into a fresh ring, a few at a time.
 // It is how the number of slots changes, and how a wheel from which most
 // records have gone gives memory back.
@@ -45,6 +47,9 @@ func (w *Hashed) Step(limit int, keep func(record uint32, tick int64) bool) (mor
 		s := &w.old.slots[w.drained]
 		for s.head != 0 {
 			c := w.old.chunks.at(s.head)
+			if keep != nil {
+				w.announce(c, 0, math.MaxUint32, &b) // whatever they wait for
+			}
 			for c.n > 0 {
 				if b.records == 0 {
 					return true

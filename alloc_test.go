@@ -2,8 +2,11 @@ package wheelcache_test
 
 import (
 	"fmt"
+	"math"
+	"math/rand/v2"
 	"runtime"
 	"strconv"
+	"strings"
 	"testing"
 	"time"
 
@@ -56,6 +59,8 @@ func allocations[K comparable, V any](t *testing.T, key func(int) K, perSet floa
 		"write":    {Expiry: expiry.AfterWrite[K, V](time.Hour)},
 		"sliding":  {Expiry: expiry.AfterAccess[K, V](time.Hour)},
 		"create":   {Expiry: expiry.AfterCreate[K, V](time.Hour)},
+		"jittered": {Expiry: expiry.Jitter(expiry.AfterAccess[K, V](time.Hour), 0.1)},
+		"limited":  {Expiry: expiry.Limit(expiry.AfterAccess[K, V](time.Hour), 24*time.Hour)},
 		"listened": {TTL: time.Hour, OnRemoval: func(wheelcache.Removal[K, V]) {}},
 	} {
 		t.Run(fmt.Sprintf("%T/%T/%s", *new(K), *new(V), name), func(t *testing.T) {
@@ -138,6 +143,93 @@ func TestSmallCachesAreSmall(t *testing.T) {
 			assert.LessOrEqual(t, got, tc.most, "%d entries, %s", tc.entries, name)
 		}
 	}
+}
+
+// The bytes per entry that a bound costs: queue, ghosts and all.
+func TestABoundCostsAtMostTenBytesPerEntry(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const n = 200_000
+	heap := func(o wheelcache.Options[uint64, uint64]) uint64 {
+		var before, after runtime.MemStats
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&before)
+		c := open(t, o)
+		r := rand.New(rand.NewPCG(7, 8))
+		for i := range uint64(n) {
+			c.Set(i, i)
+		}
+		if o.MaxEntries > 0 {
+			for range 5 * n {
+				if k := uint64(2 * n * math.Pow(r.Float64(), 2)); o.MaxEntries > 0 {
+					if _, ok := c.Get(k); !ok {
+						c.Set(k, k)
+					}
+				}
+			}
+		}
+		runtime.GC()
+		runtime.GC()
+		runtime.ReadMemStats(&after)
+		runtime.KeepAlive(c)
+		return after.HeapAlloc - before.HeapAlloc
+	}
+	without := heap(wheelcache.Options[uint64, uint64]{})
+	with := heap(wheelcache.Options[uint64, uint64]{MaxEntries: n})
+	more := (float64(with) - float64(without)) / n
+	t.Logf("%.1f bytes per entry without a bound, %.1f more with one", float64(without)/n, more)
+	require.LessOrEqual(t, more, 10.0)
+}
+
+func TestStoringAtTheBoundAllocatesNothing(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	c := open(t, wheelcache.Options[uint64, uint64]{MaxEntries: 10_000, TTL: time.Hour})
+	i := uint64(0)
+	for ; i < 200_000; i++ {
+		c.Set(i, i)
+		c.Get(i - i%3)
+	}
+	require.Zero(t, testing.AllocsPerRun(50_000, func() {
+		i++
+		c.Set(i, i)
+		c.Get(i - i%3)
+	}))
+}
+
+func TestMaxMemoryIsAboutTheMemory(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const most = 16 << 20
+	heap := func() uint64 {
+		runtime.GC()
+		runtime.GC()
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	numbers := open(t, wheelcache.Options[uint64, uint64]{MaxMemory: most})
+	for i := range uint64(1_500_000) {
+		numbers.Set(i, i)
+	}
+	got := heap() - before
+	t.Logf("numbers: %d KB for %d KB, %d entries", got>>10, most>>10, numbers.Len())
+	require.InEpsilon(t, most, got, 0.25)
+
+	before = heap()
+	texts := open(t, wheelcache.Options[string, string]{MaxMemory: most, Cost: func(k, v string) int64 { return int64(len(k) + len(v)) }})
+	for i := range 100_000 {
+		texts.Set(fmt.Sprintf("key %011d.", i), strings.Repeat("v", 256))
+	}
+	got = heap() - before
+	t.Logf("texts: %d KB for %d KB, %d entries", got>>10, most>>10, texts.Len())
+	require.InEpsilon(t, most, got, 0.25)
+	runtime.KeepAlive(numbers)
 }
 
 func TestMemoryComesBackAfterABurst(t *testing.T) {

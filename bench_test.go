@@ -1,6 +1,7 @@
 package wheelcache_test
 
 import (
+	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -115,6 +116,84 @@ func benchGet[K comparable, V any](b *testing.B, name string, key func(int) K, v
 func BenchmarkGet(b *testing.B) {
 	benchGet(b, "string", stringKey, &payload{})
 	benchGet(b, "uint64", intKey, uint64(1))
+}
+
+// benchGetOrLoad is hits: what GetOrLoad costs beyond Get.
+func benchGetOrLoad[K comparable, V any](b *testing.B, name string, key func(int) K, value V) {
+	ctx := context.Background()
+	load := func(context.Context, K) (V, error) { panic("a hit was loaded") }
+	of := func(b *testing.B, w *workload[K, V]) {
+		run := func(impl string, refreshAfter time.Duration, bench func(*testing.B, *wheelcache.Cache[K, V])) {
+			b.Run("impl="+impl, func(b *testing.B) {
+				c := newCache(b, wheelcache.Options[K, V]{TTL: time.Hour, RefreshAfter: refreshAfter})
+				for _, k := range w.stored {
+					c.Set(k, w.value)
+				}
+				runtime.GC()
+				bench(b, c)
+			})
+		}
+		run("get", 0, func(b *testing.B, c *wheelcache.Cache[K, V]) {
+			w.forEach(b, func(k K) {
+				if _, ok := c.Get(k); !ok {
+					panic("miss")
+				}
+			})
+		})
+		getOrLoad := func(b *testing.B, c *wheelcache.Cache[K, V]) {
+			w.forEach(b, func(k K) {
+				if _, err := c.GetOrLoad(ctx, k, load); err != nil {
+					panic(err)
+				}
+			})
+		}
+		run("getorload", 0, getOrLoad)
+		run("getorload-refreshing", 45*time.Minute, getOrLoad) // none is due
+	}
+	for _, keys := range []int{10_000, 1_000_000} {
+		for _, dist := range []string{"uniform", "zipf"} {
+			b.Run(fmt.Sprintf("key=%s/keys=%d/dist=%s", name, keys, dist), func(b *testing.B) {
+				of(b, newWorkload(keys, dist, value, key))
+			})
+		}
+	}
+}
+
+func BenchmarkGetOrLoad(b *testing.B) {
+	benchGetOrLoad(b, "string", stringKey, &payload{})
+	benchGetOrLoad(b, "uint64", intKey, uint64(1))
+}
+
+// BenchmarkHerd is a thousand goroutines that ask at once for a key that is not there.
+// The loader waits until all of them have begun, and is to be called once.
+func BenchmarkHerd(b *testing.B) {
+	const size = 1000
+	c := newCache(b, wheelcache.Options[uint64, uint64]{TTL: time.Hour})
+	var loads atomic.Int64
+	b.ReportAllocs()
+	for round := uint64(0); b.Loop(); round++ {
+		gate := make(chan struct{})
+		var begun, all sync.WaitGroup
+		begun.Add(size)
+		load := func(context.Context, uint64) (uint64, error) {
+			loads.Add(1)
+			begun.Wait()
+			return round, nil
+		}
+		for range size {
+			all.Go(func() {
+				<-gate
+				begun.Done()
+				if v, err := c.GetOrLoad(context.Background(), round, load); v != round || err != nil {
+					panic(fmt.Sprint(v, err))
+				}
+			})
+		}
+		close(gate)
+		all.Wait()
+	}
+	b.ReportMetric(float64(loads.Load())/float64(b.N), "loads/op")
+	b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/size, "ns/caller")
 }
 
 func benchOverwrite[K comparable, V any](b *testing.B, name string, key func(int) K, value V) {

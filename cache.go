@@ -3,6 +3,8 @@ package wheelcache
 import (
 	"math"
 	"math/bits"
+	"reflect"
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -17,6 +19,7 @@ type Cache[K comparable, V any] struct {
 	shards   []shard[K, V] // a power of two
 	shift    uint8         // the top 63 - shift bits of a hash are the index of the shard
 	slots    int           // of each wheel, 0 for as many as it needs
+	sized    int           // entries that each shard is made for
 	tick     time.Duration
 	ttl      time.Duration // what Set gives, if there is no policy
 	policy   expiry.Policy[K, V]
@@ -24,12 +27,18 @@ type Cache[K comparable, V any] struct {
 	slides   bool            // the policy has to be asked when a key is read
 	removals *removals[K, V] // nil if nobody wants to know
 	reads    readCounters
+	loading  loading
+	staleFor time.Duration // by how much entries outstay their deadlines
+	bound    *bound[K, V]  // nil if there is none
 
 	clock    clock
 	driver   driver
 	closed   atomic.Bool
 	refused  atomic.Uint64
 	lateness lateness
+
+	lockSpins int    // see shard.lock
+	mask      []byte // of values, for identical
 }
 
 // New returns an empty cache, or an error that says which option is wrong and
@@ -49,11 +58,21 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 		ttl:    o.TTL,
 		policy: o.Expiry,
 		reads:  newReadCounters(),
+		mask:   maskOf(reflect.TypeFor[V]()),
+
+		sized: (o.Capacity + o.Shards - 1) / o.Shards,
+
+		staleFor: o.StaleFor,
+	}
+	if runtime.GOMAXPROCS(0) > 1 {
+		c.lockSpins = lockSpins
 	}
 	if o.Expiry != nil {
 		c.traits = expiry.TraitsOf(o.Expiry)
 		c.slides = !c.traits.ReadKeeps
 	}
+	c.bound = newBound(&o)
+	c.loading.init(o.TTL, o.LoadTimeout, o.NegativeTTL, o.ErrorTTL, o.RefreshAfter, o.RefreshFraction, o.EarlyRefresh, o.MaxRefreshes)
 	c.path = pathOf[K](c.hash.kind, c.slides)
 	c.clock.init(o.Clock, o.ExactClock)
 	if o.OnRemoval != nil {
@@ -62,7 +81,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	empty := newDirectory(0, []segment{emptySegment[K, V](0)})
 	for i := range c.shards {
 		phase := float64(i) / float64(o.Shards)
-		c.shards[i].init(c, (o.Capacity+o.Shards-1)/o.Shards, phase, empty)
+		c.shards[i].init(c, c.sized, phase, empty)
 	}
 	c.initDriver()
 	return c, nil
@@ -94,29 +113,32 @@ func (c *Cache[K, V]) at(key K) (*shard[K, V], uint32) {
 // deadline is less than half a second away (see Options.ExactClock). It counts as
 // a hit or a miss. With a sliding policy, it moves the deadline.
 func (c *Cache[K, V]) Get(key K) (value V, ok bool) {
-	return c.read(key, 1)
+	value, _, ok = c.read(key, 1)
+	return value, ok
 }
 
 // Peek is Get without the traces: it counts nothing and moves no deadline.
 func (c *Cache[K, V]) Peek(key K) (value V, ok bool) {
-	return c.read(key, 0)
+	value, _, ok = c.read(key, 0)
+	return value, ok
 }
 
 // readCarefully is read, which is in words.go, where there is more to do.
-func (c *Cache[K, V]) readCarefully(key K, count uint64) (value V, ok bool) {
+func (c *Cache[K, V]) readCarefully(key K, count uint64) (value V, deadline int64, ok bool) {
 	s, hash := c.at(key)
 	seen := c.look(s, hash, key)
-	switch {
-	case count == 0:
-	case !seen.live:
-		c.reads.mine().misses.Add(1)
-	default:
+	if !seen.live {
+		c.reads.mine().misses.Add(count)
+		return value, 0, false
+	}
+	if count > 0 {
+		s.noteRead(seen.at)
 		if c.slides {
 			c.slide(s, hash, key, seen)
 		}
-		c.reads.mine().hits.Add(1)
 	}
-	return seen.value, seen.live
+	c.reads.mine().hits.Add(count)
+	return seen.value, seen.deadline, true
 }
 
 // A view is what a reader has seen of a key. One that is not live is zero.
@@ -182,7 +204,7 @@ func (c *Cache[K, V]) Set(key K, value V) {
 func (c *Cache[K, V]) SetTTL(key K, value V, ttl time.Duration) {
 	c.removals.awaitRoom()
 	if ttl <= 0 {
-		c.setDead(key, value)
+		c.setGone(key, value, Expired)
 		return
 	}
 	now := c.clock.read()
@@ -198,7 +220,7 @@ func (c *Cache[K, V]) SetDeadline(key K, value V, t time.Time) {
 	c.removals.awaitRoom()
 	deadline, now := c.clock.instant(t)
 	if expiry.Expired(deadline, now) {
-		c.setDead(key, value)
+		c.setGone(key, value, Expired)
 		return
 	}
 	c.store(key, value, deadline, now)
@@ -223,45 +245,52 @@ func (c *Cache[K, V]) deadline(ttl time.Duration, now int64) int64 {
 // store stores a value whose deadline has not passed. The caller has waited for
 // room.
 func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
+	cost := c.costOf(key, value)
+	if cost == refused {
+		c.setGone(key, value, Evicted)
+		return
+	}
 	s, hash := c.at(key)
 	b := newBox(value)
-	s.mu.Lock()
+	s.lock()
 	if c.closed.Load() {
 		s.mu.Unlock()
 		c.refused.Add(1)
 		return
 	}
-	wake := s.put(hash, key, value, b, deadline, now)
+	s.supersede(key)
+	wake := s.put(hash, key, value, b, deadline, cost, now)
 	s.mu.Unlock()
 	c.settle(wake)
 }
 
 // settle does what is to be done after a shard's lock has been released: it
-// wakes the driver in time and has removals delivered.
+// has removals delivered and the driver woken up in time.
 func (c *Cache[K, V]) settle(wake int64) {
-	if wake < c.driver.wakeAt.Load() {
-		c.arm(wake)
+	if c.bound != nil && c.bound.free.Load() < 0 {
+		c.repay()
 	}
 	if c.removals != nil {
 		c.removals.start()
 	}
+	if wake < c.driver.wakeAt.Load() {
+		c.arm(max(wake, c.driver.restUntil.Load()))
+	}
 }
 
-// setDead stores a value that is expired on arrival. The caller has waited for
-// room.
-func (c *Cache[K, V]) setDead(key K, value V) {
+// setGone stores a value that leaves on arrival: because it is expired, or because it
+// is refused. The caller has waited for room.
+func (c *Cache[K, V]) setGone(key K, value V, cause Cause) {
 	now := c.clock.now()
 	s, hash := c.at(key)
-	s.mu.Lock()
+	s.lock()
 	if c.closed.Load() {
 		s.mu.Unlock()
 		c.refused.Add(1)
 		return
 	}
-	if p, ok := s.find(hash, key); ok {
-		s.takeAt(p, p.bucket.begin(), Replaced, now)
-	}
-	s.arriveDead(key, value, now)
+	s.supersede(key)
+	s.putGone(hash, key, value, cause, now)
 	s.mu.Unlock()
 	c.settle(expiry.NoDeadline)
 }
@@ -277,7 +306,7 @@ func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
 	}
 	deadline := c.deadline(ttl, now)
 	s, hash := c.at(key)
-	s.mu.Lock()
+	s.lock()
 	p, ok := s.find(hash, key)
 	if !ok || c.closed.Load() {
 		s.mu.Unlock()
@@ -326,7 +355,8 @@ func (c *Cache[K, V]) delete(key K) (value V, ok bool) {
 	c.removals.awaitRoom()
 	now := c.clock.read()
 	s, hash := c.at(key)
-	s.mu.Lock()
+	s.lock()
+	s.supersede(key)
 	if p, found := s.find(hash, key); found {
 		v := peekValue[K, V](p.slot)
 		if ok = s.takeAt(p, p.bucket.begin(), Deleted, now); ok {
@@ -344,28 +374,41 @@ type Entry[K comparable, V any] struct {
 	Value    V
 	Deadline time.Time     // zero if the entry does not expire
 	TTL      time.Duration // what remains of its life: expiry.Never if it does not expire
+	Stale    bool          // it has expired: only GetOrLoad may return it, if its loader fails
 }
 
 // Entry returns the value of key and its times, unless it is absent or expired.
-// Like Peek, it counts nothing and moves no deadline.
+// Like Peek, it counts nothing and moves no deadline. It is the one method that shows
+// what Options.StaleFor keeps: such a value comes with Stale set, a TTL of 0, and
+// false.
 func (c *Cache[K, V]) Entry(key K) (e Entry[K, V], ok bool) {
 	s, hash := c.at(key)
-	seen := c.look(s, hash, key)
-	if !seen.live {
-		return e, false
+	for {
+		if seen := c.look(s, hash, key); seen.live {
+			remaining := max(expiry.Remaining(seen.deadline, c.clock.now()), 0)
+			return Entry[K, V]{Key: key, Value: seen.value, Deadline: c.clock.time(seen.deadline), TTL: remaining}, true
+		}
+		if c.staleFor == 0 {
+			return e, false
+		}
+		value, deadline, stale, live := s.stale(hash, key, c.clock.read())
+		if stale {
+			e = Entry[K, V]{Key: key, Value: value, Deadline: c.clock.time(deadline), Stale: true}
+		}
+		if !live {
+			return e, false
+		}
 	}
-	remaining := max(expiry.Remaining(seen.deadline, c.clock.now()), 0)
-	return Entry[K, V]{key, seen.value, c.clock.time(seen.deadline), remaining}, true
 }
 
 // Len returns the number of entries, without looking at their deadlines: it may
-// count some that expired within the last tick. It takes each shard's lock in
-// turn.
+// count some that expired within the last tick, or where Options.Tick says so, within
+// the last second. It takes each shard's lock in turn.
 func (c *Cache[K, V]) Len() int {
 	n := 0
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.mu.Lock()
+		s.lock()
 		n += s.count
 		s.mu.Unlock()
 	}
@@ -385,9 +428,12 @@ func (c *Cache[K, V]) Stats() Stats {
 		st.CallbackPanics = r.panics.Load()
 		st.Pending = r.pending()
 	}
+	if b := c.bound; b != nil {
+		st.TooLarge, st.BadCosts = b.tooLarge.Load(), b.invalid.Load()
+	}
 	for i := range c.shards {
 		s := &c.shards[i]
-		s.mu.Lock()
+		s.lock()
 		st.Sets += s.sets
 		st.Expired += s.removed[Expired]
 		st.Evicted += s.removed[Evicted]
@@ -395,8 +441,14 @@ func (c *Cache[K, V]) Stats() Stats {
 		st.Replaced += s.removed[Replaced]
 		st.Cleared += s.removed[Cleared]
 		st.Entries += s.count
+		if s.order != nil {
+			st.Cost += s.order.used
+		}
 		if s.wheel != nil {
 			st.Waiting += s.wheel.Len()
+		}
+		if s.loads != nil {
+			st.Load.add(&s.loads.stats)
 		}
 		s.mu.Unlock()
 	}
@@ -414,29 +466,51 @@ func (c *Cache[K, V]) Flush() {
 		for more := true; more; {
 			now := c.clock.now()
 			c.removals.awaitRoom()
-			more = s.flush(now, flushPerHold)
+			more = s.advance(now, flushPerHold, math.MaxInt)
 			c.removals.start()
 		}
 	}
 	c.removals.drain()
 }
 
+// Pause stops time for the lifetimes of entries, as in an incident in which what they
+// were loaded from is down: none expires until Resume, all deadlines are later by the
+// length of the pause, and what is stored meanwhile begins to age with Resume. What has
+// expired before stays expired. It costs reads nothing. On a cache that is
+// paused it does nothing.
+func (c *Cache[K, V]) Pause() {
+	c.clock.pause()
+}
+
+// Resume ends a Pause. On a cache that is not paused it does nothing.
+func (c *Cache[K, V]) Resume() {
+	if c.clock.resume() && !c.closed.Load() {
+		c.surely(func() { c.arm(c.clock.now()) })
+	}
+}
+
 // Close stops the cache and waits until it has stopped: no goroutine of it runs
 // any more, no timer is pending, and OnRemoval has been told of every removal so
-// far. Entries stay where they are: reads go on and honour deadlines. Removing
+// far. What is being loaded ends with ErrClosed. The contexts of loaders are cancelled,
+// but Close does not wait for loaders, nor for what goes with their contexts.
+//
+// Entries stay where they are: reads go on and honour deadlines. Removing
 // them still works, with OnRemoval called by the goroutine that removes. Storing
 // and moving do nothing. Close may be called more than once, and from
 // OnRemoval, where it does not wait for OnRemoval. The error is always nil.
 func (c *Cache[K, V]) Close() error {
 	c.closed.Store(true)
+	c.loading.close()
 	// Stores check closed under the lock: after this, none is in progress.
 	for i := range c.shards {
 		c.shards[i].mu.Lock()
 		c.shards[i].mu.Unlock() //nolint:staticcheck,gocritic // an empty section is the point
 	}
 	c.driver.timer.Stop()
-	c.driver.alive.Lock()
-	c.driver.alive.Unlock() //nolint:staticcheck,gocritic // likewise
+	if !c.driver.isCaller() {
+		c.driver.alive.Lock()
+		c.driver.alive.Unlock() //nolint:staticcheck,gocritic // likewise
+	}
 	c.clock.sleep()
 	c.removals.close()
 	return nil

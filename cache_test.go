@@ -1321,6 +1321,7 @@ func TestKeysAndValuesOfAllShapes(t *testing.T) {
 	shape(t, func(i int) padded { return padded{byte(i), uint64(i), 1} }, func(i int) padded { return padded{1, uint64(i), byte(i)} })
 	shape(t, func(i int) large { return large{[9]uint64{uint64(i)}} }, func(i int) large { return large{[9]uint64{8: uint64(i)}} })
 	shape(t, func(i int) any { return i }, func(i int) any { return strconv.Itoa(i) })
+	shape(t, func(i int) uint32 { return uint32(i) }, func(i int) int32 { return int32(i) })
 	shape(t, func(i int) uint16 { return uint16(i) }, func(int) struct{} { return struct{}{} })
 	shape(t, func(i int) [3]int32 { return [3]int32{1, int32(i)} }, func(i int) error { return fmt.Errorf("%d", i) })
 	shape(t, func(i int) float64 { return float64(i) }, func(i int) *int { return &i })

@@ -2,6 +2,7 @@ package wheelcache
 
 import (
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 
@@ -22,6 +23,8 @@ func check[K comparable, V any](t testing.TB, c *Cache[K, V]) {
 			defer s.mu.Unlock()
 			waiting := checkTable(t, c, i, keys)
 			checkWheel(t, s, waiting)
+			checkLoads(t, c, s)
+			checkOrder(t, s)
 
 			removed := uint64(0)
 			for _, n := range s.removed {
@@ -32,6 +35,33 @@ func check[K comparable, V any](t testing.TB, c *Cache[K, V]) {
 			}
 		}()
 	}
+	checkBound(t, c)
+}
+
+// checkBound checks what the shards have of the bound. Entries may expire meanwhile, so
+// it looks again if the sum is wrong.
+func checkBound[K comparable, V any](t testing.TB, c *Cache[K, V]) {
+	t.Helper()
+	b := c.bound
+	if b == nil {
+		return
+	}
+	most := b.most.Load()
+	var shares, free int64
+	for range 100 {
+		shares, free = 0, b.free.Load()
+		for i := range c.shards {
+			s := &c.shards[i]
+			s.mu.Lock()
+			shares += s.order.share
+			s.mu.Unlock()
+		}
+		if free >= 0 && shares+free == most {
+			return
+		}
+		runtime.Gosched()
+	}
+	require.Failf(t, "the bound is not what shards have and what is free", "bound %d, shares %d, free %d", most, shares, free)
 }
 
 // An awaited is what an entry says of its record.
@@ -46,10 +76,18 @@ func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, ke
 	s := &c.shards[shard]
 	waiting := make(map[awaited][]int64)
 	entries := 0
+	listed := make(map[*fill]bool)
+	for _, hash := range s.sparse {
+		listed[s.dir.Load().of(hash).fill] = true
+	}
 	for _, seg := range checkDirectory(t, s.dir.Load()) {
 		entries += seg.count
+		if seg.listed && !listed[seg.fill] {
+			require.Failf(t, "segment waits for nothing", "%d entries, %d buckets", seg.count, seg.n)
+		}
 		checkSegment(t, s, seg)
-		each[K, V](seg, func(slot *slotHead) {
+		each[K, V](seg, func(p spot) {
+			slot := p.slot
 			key := peekKey[K](slot)
 			if equalToItself(key) {
 				at, hash := c.at(key)
@@ -65,6 +103,10 @@ func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, ke
 				}
 			}
 			deadline := slot.deadline.Load()
+			if latest := s.latestOf(slot.hash, slot); deadline > latest {
+				require.Failf(t, "entry lives too long", "key %v, deadline %d, latest %d", key, deadline, latest)
+			}
+			deadline = c.due(deadline) // with StaleFor, its record waits for the end of that
 			if slot.tick == noTick {
 				if deadline != expiry.NoDeadline {
 					require.Failf(t, "entry without a record", "key %v, deadline %d", key, deadline)
@@ -128,6 +170,12 @@ func checkSegment[K comparable, V any](t testing.TB, s *shard[K, V], seg *segmen
 	if l := int(seg.n) * sizedPerPair / 2; seg.limit != limitOf(int(seg.n)) && seg.limit != l || seg.count > seg.limit {
 		require.Failf(t, "wrong size", "%d buckets, limit %d, %d entries", seg.n, seg.limit, seg.count)
 	}
+	switch {
+	case seg.n > 0 && s.limited:
+		require.Len(t, seg.beside.latest, int(seg.n)*slotsPerBucket, "latest deadlines")
+	default:
+		require.True(t, seg.beside == nil || seg.beside.latest == nil, "latest deadlines")
+	}
 
 	occupied := 0
 	passed := make([]int, seg.n) // entries that went past each bucket
@@ -138,13 +186,16 @@ func checkSegment[K comparable, V any](t testing.TB, s *shard[K, V], seg *segmen
 		if version&1 != 0 || version&frozen != 0 {
 			require.Failf(t, "bucket is being changed or has been replaced", "version %x", version)
 		}
-		if marks := b.marks.Load(); marks != 0 {
-			require.Failf(t, "marks", "%x", marks)
+		if marks := b.marks.Load(); marks != 0 && s.order == nil {
+			require.Failf(t, "marks in a table without a bound", "%x", marks)
 		}
 		for j := range slotsPerBucket {
 			slot := slotAt[K, V](b, j)
 			tag := control >> (8 * j) & 0xff
 			if tag == 0 {
+				if mark := (spot{b, slot, j}).mark(); mark&^countMask != 0 { // a late reader may have counted
+					require.Failf(t, "vacant slot is marked", "bucket %d, slot %d: %x", i, j, mark)
+				}
 				if !pointersAreNil(keyOf(slot), s.keyPointers) || !pointersAreNil(valueOf[K](slot), s.valuePointers) {
 					require.Failf(t, "vacant slot holds a pointer", "bucket %d, slot %d", i, j)
 				}
@@ -180,14 +231,23 @@ func checkWheel[K comparable, V any](t testing.TB, s *shard[K, V], waiting map[a
 	for _, deadlines := range waiting {
 		timed += len(deadlines)
 	}
-	if timed != s.timed {
-		require.Failf(t, "entries with a record", "%d counted, %d found", s.timed, timed)
-	}
 	next := s.next.Load()
+	failing := expiry.NoDeadline
+	if s.loads != nil {
+		failing = s.loads.failures.next()
+	}
+	if next > failing {
+		require.Failf(t, "late", "the shard sleeps until %d, a failure is due at %d", next, failing)
+	}
 	if s.wheel == nil {
 		require.Zero(t, timed, "entries with a record, but no wheel")
-		require.Equal(t, expiry.NoDeadline, next)
+		if len(s.sparse) == 0 && s.loads == nil {
+			require.Equal(t, expiry.NoDeadline, next)
+		}
 		return
+	}
+	if timed != s.wheel.timed {
+		require.Failf(t, "entries with a record", "%d counted, %d found", s.wheel.timed, timed)
 	}
 	if s.wheel.Len() < timed {
 		require.Failf(t, "too few records", "%d for %d entries", s.wheel.Len(), timed)
@@ -220,6 +280,126 @@ func checkWheel[K comparable, V any](t testing.TB, s *shard[K, V], waiting map[a
 		if earliest > due {
 			require.Failf(t, "record waits too long", "for tick %d, the deadline %d is in tick %d", earliest, latest, due)
 		}
+	}
+}
+
+// checkOrder checks in which order the entries of one shard go, if it has a bound.
+func checkOrder[K comparable, V any](t testing.TB, s *shard[K, V]) {
+	t.Helper()
+	o := s.order
+	if o == nil {
+		return
+	}
+	got := order{used: o.used, share: o.share, smallCount: o.smallCount, smallUsed: o.smallUsed, mainCount: o.mainCount}
+	want := order{share: o.share}
+	inSmall := make(map[uint32]int)
+	for _, seg := range checkDirectory(t, s.dir.Load()) {
+		each[K, V](seg, func(p spot) {
+			cost := s.costIn(seg, p)
+			want.used += cost
+			switch mark := p.mark(); {
+			case cost < 0:
+				require.Failf(t, "negative cost", "%d", cost)
+			case mark&inMain != 0:
+				want.mainCount++
+			case cost > 0:
+				want.smallCount++
+				want.smallUsed += cost
+				inSmall[p.slot.hash]++
+				if !o.sweeping && mark&swept != o.parity {
+					require.Failf(t, "an entry that no sweep has left", "mark %x, parity %x", mark, o.parity)
+				}
+			}
+		})
+	}
+	require.Equal(t, want, got, "order")
+	if o.used > o.share {
+		require.Failf(t, "more than the share", "%d of %d", o.used, o.share)
+	}
+	records := make(map[uint32]int)
+	for _, q := range []*fifo{&o.small, &o.unswept} {
+		n := 0
+		q.each(func(hash uint32) bool {
+			records[hash]++
+			n++
+			return true
+		})
+		require.Equal(t, n, q.len, "records")
+	}
+	for hash, n := range inSmall {
+		if records[hash] < n {
+			require.Failf(t, "record is missing", "%d for %d entries of hash %x in small", records[hash], n, hash)
+		}
+	}
+	if n := o.small.len + o.unswept.len; n > 4*o.smallCount+4*unsweptAllowed {
+		require.Failf(t, "too many records", "%d for %d entries", n, o.smallCount)
+	}
+}
+
+// checkLoads checks what one shard knows of loading. Loads may be under way.
+func checkLoads[K comparable, V any](t testing.TB, c *Cache[K, V], s *shard[K, V]) {
+	t.Helper()
+	l := s.loads
+	if l == nil {
+		return
+	}
+	for key, f := range l.flights {
+		select {
+		case <-f.done:
+			require.Failf(t, "flight that has landed and may still store", "key %v", key)
+		default:
+		}
+		if at, _ := c.at(key); at != s {
+			require.Failf(t, "flight in a wrong shard", "key %v", key)
+		}
+		if n := f.call.waiters.Load(); n < 0 {
+			require.Failf(t, "flight that more have left than waited for it", "key %v, %d", key, n)
+		}
+	}
+	if len(l.flights) > l.most {
+		require.Failf(t, "flights", "%d, more than the most, %d", len(l.flights), l.most)
+	}
+
+	f := &l.failures
+	if len(f.of) > f.most {
+		require.Failf(t, "failures", "%d, more than the most, %d", len(f.of), f.most)
+	}
+	queued := make(map[failureKind]map[dueFailure[K]]bool)
+	for kind, q := range f.queue {
+		if len(q) > 2*f.most+fewFlights+1 {
+			require.Failf(t, "queue of failures has grown", "kind %d: %d for at most %d failures", kind, len(q), f.most)
+		}
+		queued[failureKind(kind)] = make(map[dueFailure[K]]bool)
+		for _, d := range q {
+			queued[failureKind(kind)][dueFailure[K]{d.key, d.until, d.number}] = true
+		}
+		if len(q) > 0 && s.next.Load() > q[0].until {
+			require.Failf(t, "late", "the shard sleeps until %d, a failure is due at %d", s.next.Load(), q[0].until)
+		}
+	}
+	for key, failed := range f.of {
+		if at, _ := c.at(key); at != s {
+			require.Failf(t, "failure in a wrong shard", "key %v", key)
+		}
+		if failed.until != expiry.NoDeadline && !queued[failed.kind][dueFailure[K]{key, failed.until, failed.number}] {
+			require.Failf(t, "failure that nobody will forget", "key %v, kind %d, until %d", key, failed.kind, failed.until)
+		}
+	}
+}
+
+// checkLanded is check when no load is under way.
+func checkLanded[K comparable, V any](t testing.TB, c *Cache[K, V]) {
+	t.Helper()
+	check(t, c)
+	for i := range c.shards {
+		s := &c.shards[i]
+		s.mu.Lock()
+		n := 0
+		if s.loads != nil {
+			n = len(s.loads.flights)
+		}
+		s.mu.Unlock()
+		require.Zero(t, n, "flights that nobody is in")
 	}
 }
 

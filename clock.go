@@ -43,26 +43,58 @@ import (
 // a coarse one could have replaced wakes the coarse clock; disuse for half a
 // second puts it to sleep.
 //
-// Set counts a lifetime from the coarse clock if it is at least 128 periods
+// Set counts a lifetime from the coarse clock if it is at least coarseLifetime
 // long, when there is a coarse clock; the entry then expires up to one period
 // before its time, and if the driver is delayed, by that much more; never after
 // it. A sliding read counts likewise.
+//
+// # Pauses
+//
+// While time is paused the precise clock answers with one and the same instant, and
+// after that it goes on from there: what lies between is taken off all later
+// instants. So a pause moves no deadline in the table and costs a read nothing that
+// does not ask the precise clock. The coarse clock stands still with it.
 type clock struct {
 	epoch    time.Time
 	injected clockwork.Clock // nil: package time
 	exact    bool            // the coarse clock is never woken
 
-	_       [64]byte // the horizon is read by all and written 50 times a second
+	_       [64]byte // the horizon is read by all and written 67 times a second
 	horizon atomic.Int64
 	_       [56]byte
 
 	precise atomic.Uint32 // reads of the precise clock while asleep, modulo 2^32
+	pauses  atomic.Pointer[pauses]
+}
+
+// pauses are those so far; nil stands for none.
+type pauses struct {
+	sum     int64 // of those that are over
+	stopped bool  // another one is not
+
+	// frozen is the instant of the one that is not over: the time at which the clock
+	// was first read in it. Whatever was read before is no later.
+	frozen atomic.Int64
+}
+
+// instant returns the time of the cache when so much has passed since the epoch, read
+// while p was in force.
+func (p *pauses) instant(elapsed int64) int64 {
+	switch {
+	case p == nil:
+		return elapsed
+	case !p.stopped:
+		return elapsed - p.sum
+	case p.frozen.CompareAndSwap(unread, elapsed-p.sum):
+		return elapsed - p.sum
+	}
+	return p.frozen.Load()
 }
 
 const (
-	refreshPeriod  = 20 * time.Millisecond
+	refreshPeriod  = 15 * time.Millisecond // 20 are promised: timers are late
 	slack          = 500 * time.Millisecond
-	coarseLifetime = 128 * refreshPeriod
+	coarseLifetime = 2560 * time.Millisecond
 
 	asleep     int64 = math.MaxInt64 - 1 // of the horizon: all but expiry.NoDeadline is before it
 	wakeAfter        = 256               // precise reads
@@ -85,10 +117,75 @@ func (k *clock) init(injected clockwork.Clock, exact bool) {
 // now reads the precise clock.
 func (k *clock) now() int64 {
 	if k.injected != nil {
-		return int64(k.injected.Now().Sub(k.epoch))
+		_, now := k.both()
+		return now
 	}
-	return int64(time.Since(k.epoch))
+	return k.real()
 }
+
+// real is now where there is no injected clock, as under a lock where the time is
+// unread.
+func (k *clock) real() int64 {
+	for {
+		p := k.pauses.Load()
+		now := p.instant(int64(time.Since(k.epoch)))
+		if k.pauses.Load() == p { // or a pause that is over by now would be taken off twice
+			return now
+		}
+	}
+}
+
+// both returns the time of day and the instant, which is never unread, though Sub
+// saturates there.
+func (k *clock) both() (t time.Time, now int64) {
+	for {
+		p := k.pauses.Load()
+		if k.injected != nil {
+			t = k.injected.Now()
+		} else {
+			t = time.Now()
+		}
+		now = p.instant(max(int64(t.Sub(k.epoch)), unread+1))
+		if k.pauses.Load() == p {
+			return t, now
+		}
+	}
+}
+
+// pause stops time.
+func (k *clock) pause() {
+	for {
+		p := k.pauses.Load()
+		if p.paused() {
+			return
+		}
+		next := &pauses{stopped: true}
+		next.frozen.Store(unread)
+		if p != nil {
+			next.sum = p.sum
+		}
+		if k.pauses.CompareAndSwap(p, next) {
+			k.now()
+			return
+		}
+	}
+}
+
+// resume lets time go on. It reports whether it was paused.
+func (k *clock) resume() bool {
+	for {
+		p := k.pauses.Load()
+		if !p.paused() {
+			return false
+		}
+		t, now := k.both()
+		if k.pauses.CompareAndSwap(p, &pauses{sum: int64(t.Sub(k.epoch)) - now}) {
+			return true
+		}
+	}
+}
+
+func (p *pauses) paused() bool { return p != nil && p.stopped }
 
 // read returns the time for an operation that will take a lock. An injected
 // clock is asked now, because it is the user's code; the real one can be asked
@@ -106,7 +203,7 @@ func (k *clock) expired(deadline, now int64) bool {
 		if deadline > k.horizon.Load() {
 			return false
 		}
-		now = k.now()
+		now = k.real()
 	}
 	return expiry.Expired(deadline, now)
 }
@@ -154,24 +251,28 @@ func (k *clock) wake(now int64) {
 	k.horizon.CompareAndSwap(asleep, now+int64(slack))
 }
 
-// time returns the instant as a time.Time, the zero one for no deadline.
+// time returns the instant as a time.Time, the zero one for no deadline. If time is
+// paused, it is what it would be if it went on now: an injected clock is asked.
 func (k *clock) time(instant int64) time.Time {
 	if instant == expiry.NoDeadline {
 		return time.Time{}
 	}
-	return k.epoch.Add(time.Duration(instant))
+	p := k.pauses.Load()
+	switch {
+	case p == nil:
+		return k.epoch.Add(time.Duration(instant))
+	case p.paused():
+		t, now := k.both()
+		return t.Add(expiry.Remaining(instant, now))
+	}
+	return k.epoch.Add(time.Duration(instant)).Add(time.Duration(p.sum))
 }
 
 // instant returns the deadline that t stands for: no deadline for the zero
 // Time. A Time without a monotonic reading is taken relative to the wall clock
 // as it is set now.
 func (k *clock) instant(t time.Time) (deadline, now int64) {
-	wall := time.Now
-	if k.injected != nil {
-		wall = k.injected.Now
-	}
-	w := wall()
-	now = int64(w.Sub(k.epoch))
+	w, now := k.both()
 	if t.IsZero() {
 		return expiry.NoDeadline, now
 	}

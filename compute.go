@@ -37,6 +37,7 @@ type change[V any] struct {
 	op       changeOp
 	value    V
 	deadline int64
+	cost     int64 // of value
 }
 
 type changeOp uint8
@@ -51,7 +52,9 @@ const (
 
 // edit finds key, asks decide what to do, and does it, all under the lock of the
 // shard. The caller has waited for room before it asked for the time. Only a live
-// entry can be moved, given another value or removed. It reports whether it was done: on a closed cache only removing is.
+// entry can be moved, given another value or removed; if it expires while decide
+// runs, decide is asked again, about nothing. It reports whether it was done: on a
+// closed cache only removing is.
 func (c *Cache[K, V]) edit(key K, now int64, decide func(found[V]) change[V]) (done bool) {
 	s, hash := c.at(key)
 	wake, done := s.edit(hash, key, now, decide)
@@ -60,49 +63,110 @@ func (c *Cache[K, V]) edit(key K, now int64, decide func(found[V]) change[V]) (d
 }
 
 func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) change[V]) (wake int64, done bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock() // decide may panic
 	p, present := s.find(hash, key)
 	var e found[V]
 	if present {
-		opened := p.bucket.begin()
-		if e.live = s.liveAt(p, now); e.live {
-			e.value = peekValue[K, V](p.slot)
-			e.deadline = p.slot.deadline.Load()
-			e.at = sighting{p.bucket, p.slot, opened}
-		}
-		p.bucket.end(opened)
+		e = s.foundAt(p, now)
 	}
-	ch := decide(e)
-	if ch.op == changeNothing {
+	for {
+		ch := decide(e)
+		if ch.op == changeNothing {
+			return expiry.NoDeadline, true
+		}
+		if ch.op != changeRemove && s.cache.closed.Load() {
+			if ch.op != changeMove {
+				s.cache.refused.Add(1)
+			}
+			return expiry.NoDeadline, false
+		}
+		var b box
+		if ch.op == changeStore || ch.op == changeValue {
+			b = newBox(ch.value) // before the bucket is opened: readers wait then
+		}
+		if !present {
+			wake, done = s.applyNew(hash, key, ch, b, now)
+			s.supersedeBy(key, ch.op)
+			return wake, done
+		}
+		opened := p.bucket.begin()
+		if e.live && !s.liveAt(p, now) {
+			// A reader may know that it has expired: it is too late to give it more time.
+			p.bucket.end(opened)
+			e = found[V]{}
+			continue
+		}
+		wake, done = s.applyAt(p, opened, e.live, ch, b, now)
+		s.supersedeBy(key, ch.op)
+		return wake, done
+	}
+}
+
+// supersedeBy supersedes what is being loaded for a key that has been changed so. It is
+// not done before the change is certain: what is found to be too late leaves a load alone.
+func (s *shard[K, V]) supersedeBy(key K, op changeOp) {
+	if op != changeMove {
+		s.supersede(key)
+	}
+}
+
+// foundAt returns what an edit finds at p.
+func (s *shard[K, V]) foundAt(p spot, now int64) (e found[V]) {
+	opened := p.bucket.begin()
+	if e.live = s.liveAt(p, now); e.live {
+		e.value = peekValue[K, V](p.slot)
+		e.deadline = p.slot.deadline.Load()
+		e.at = sighting{p.bucket, p.slot, opened}
+	}
+	p.bucket.end(opened)
+	return e
+}
+
+// applyNew does a change of a key that is not there.
+func (s *shard[K, V]) applyNew(hash uint32, key K, ch change[V], b box, now int64) (wake int64, done bool) {
+	switch {
+	case ch.op != changeStore:
+		return expiry.NoDeadline, false
+	case s.leavesAtOnce(ch, now):
+		s.arriveGone(key, ch.value, causeOfLeaving(ch.cost), now)
 		return expiry.NoDeadline, true
 	}
-	if ch.op != changeRemove && s.cache.closed.Load() {
-		if ch.op != changeMove {
-			s.cache.refused.Add(1)
-		}
-		return expiry.NoDeadline, false
+	return s.putNew(hash, key, ch.value, b, ch.deadline, ch.cost, now), true
+}
+
+// leavesAtOnce reports whether a value that is to be stored is not to stay.
+func (s *shard[K, V]) leavesAtOnce(ch change[V], now int64) bool {
+	return ch.cost == refused || s.cache.clock.expired(ch.deadline, now)
+}
+
+// causeOfLeaving returns why a value with that cost left on arrival.
+func causeOfLeaving(cost int64) Cause {
+	if cost == refused {
+		return Evicted
 	}
+	return Expired
+}
+
+// applyAt does a change of the entry at p, whose bucket has been opened.
+func (s *shard[K, V]) applyAt(p spot, opened uint32, live bool, ch change[V], b box, now int64) (wake int64, done bool) {
 	switch {
-	case ch.op == changeStore && s.cache.clock.expired(ch.deadline, now):
-		if present {
-			s.takeAt(p, p.bucket.begin(), Replaced, now)
-		}
-		s.arriveDead(key, ch.value, now)
-	case ch.op == changeStore && !present:
-		return s.putNew(hash, key, ch.value, newBox(ch.value), ch.deadline, now), true
+	case ch.op == changeStore && s.leavesAtOnce(ch, now), ch.op == changeValue && live && ch.cost == refused:
+		key := peekKey[K](p.slot)
+		s.takeAt(p, opened, Replaced, now)
+		s.arriveGone(key, ch.value, causeOfLeaving(ch.cost), now)
 	case ch.op == changeStore:
-		return s.putAt(p, p.bucket.begin(), ch.value, newBox(ch.value), ch.deadline, now), true
-	case !e.live:
+		return s.putAt(p, opened, ch.value, b, ch.deadline, s.latest(now), ch.cost, now), true
+	case ch.op == changeRemove:
+		s.takeAt(p, opened, Deleted, now) // also what StaleFor keeps
+		return expiry.NoDeadline, live    // though it may have expired since decide saw it
+	case !live:
+		p.bucket.end(opened)
 		return expiry.NoDeadline, false
 	case ch.op == changeValue:
-		b := newBox(ch.value)
-		opened := p.bucket.begin()
-		return s.putAt(p, opened, ch.value, b, p.slot.deadline.Load(), now), true
+		return s.putAt(p, opened, ch.value, b, p.slot.deadline.Load(), s.latestOf(p.slot.hash, p.slot), ch.cost, now), true
 	case ch.op == changeMove:
-		return s.moveAt(p, p.bucket.begin(), ch.deadline, now), true
-	case ch.op == changeRemove:
-		s.takeAt(p, p.bucket.begin(), Deleted, now)
+		return s.moveAt(p, opened, ch.deadline, now), true
 	}
 	return expiry.NoDeadline, true
 }
@@ -110,13 +174,14 @@ func (s *shard[K, V]) edit(hash uint32, key K, now int64, decide func(found[V]) 
 // Replace stores value for key, keeping the deadline, if key is present and has
 // not expired. It returns the value that was there.
 func (c *Cache[K, V]) Replace(key K, value V) (old V, ok bool) {
+	cost := c.costOf(key, value)
 	c.removals.awaitRoom()
 	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		old, ok = e.value, e.live
 		if !ok {
 			return change[V]{}
 		}
-		return change[V]{op: changeValue, value: value}
+		return change[V]{op: changeValue, value: value, cost: cost}
 	})
 	if !done {
 		return *new(V), false
@@ -131,21 +196,23 @@ func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 	s, hash := c.at(key)
 	seen := c.look(s, hash, key)
 	if !seen.live {
-		ttl := c.lifetime(key, value, false, 0)
+		ttl, cost := c.lifetime(key, value, false, 0), c.costOf(key, value)
 		c.removals.awaitRoom()
 		now := c.clock.read()
+		deadline := c.deadline(max(ttl, 0), now)
 		c.edit(key, now, func(e found[V]) change[V] {
 			if e.live {
 				seen = view[V](e)
 				return change[V]{}
 			}
-			return change[V]{op: changeStore, value: value, deadline: c.deadline(max(ttl, 0), now)}
+			return change[V]{op: changeStore, value: value, deadline: deadline, cost: cost}
 		})
 	}
 	if !seen.live {
 		c.reads.mine().misses.Add(1)
 		return value, false
 	}
+	s.noteRead(seen.at)
 	if c.slides {
 		c.slide(s, hash, key, seen)
 	}
@@ -158,17 +225,18 @@ func (c *Cache[K, V]) GetOrSet(key K, value V) (actual V, loaded bool) {
 // in between; reads go on meanwhile. It returns the value that key has
 // afterwards, and false if it has none.
 //
-// f runs under a lock, together with the policy, if there is one: it should be
+// f runs under a lock, together with the policy and Options.Cost, if there are any: it should be
 // quick, since other writers of the shard, Len, Stats and iteration wait for it,
-// and must not use the cache, which would be a deadlock. If f panics,
-// nothing is changed. An unknown Op panics.
+// and must not use the cache, which would be a deadlock. If the value expires while f
+// runs and f answers OpStore or OpRemove, f is called again, with a zero value and
+// false. If f panics, nothing is changed. An unknown Op panics.
 func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, ok bool) {
 	var before found[V]
 	c.removals.awaitRoom()
 	now := c.clock.read()
 	done := c.edit(key, now, func(e found[V]) change[V] {
-		before = e
-		value, op := f(e.value, e.live)
+		before, actual, ok = e, *new(V), false
+		value, op := f(e.value, e.live) //wheelcache:underlock documented: f runs under the lock
 		switch op {
 		case OpKeep:
 			actual, ok = e.value, e.live
@@ -176,19 +244,17 @@ func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, 
 		case OpStore:
 			at := now
 			if at == unread {
-				at = c.clock.now()
+				at = c.clock.real()
 			}
 			remaining := expiry.Remaining(e.deadline, at)
-			ttl := c.lifetime(key, value, e.live, remaining)
-			if ok = ttl > 0; ok {
+			ttl := c.lifetime(key, value, e.live, remaining) //wheelcache:underlock documented: and so does the policy
+			cost := c.costOf(key, value)                     //wheelcache:underlock documented: and Options.Cost
+			if ok = ttl > 0 && cost != refused; ok {
 				actual = value
 			}
-			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(at, ttl, e.live, remaining, e.deadline)}
+			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(at, ttl, e.live, remaining, e.deadline), cost: cost}
 		case OpRemove:
-			if !e.live {
-				return change[V]{}
-			}
-			return change[V]{op: changeRemove}
+			return change[V]{op: changeRemove} // it may be about what is being loaded
 		}
 		panic(fmt.Sprintf("wheelcache: Compute: the function answered Op(%d); OpKeep, OpStore and OpRemove are allowed", op))
 	})
@@ -202,12 +268,13 @@ func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, 
 // is old. It returns false if it is not, or if key is absent or expired.
 func CompareAndSwap[K comparable, V comparable](c *Cache[K, V], key K, old, new V) bool {
 	swapped := false
+	cost := c.costOf(key, new)
 	c.removals.awaitRoom()
 	done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		if swapped = e.live && e.value == old; !swapped {
 			return change[V]{}
 		}
-		return change[V]{op: changeValue, value: new}
+		return change[V]{op: changeValue, value: new, cost: cost}
 	})
 	return swapped && done
 }

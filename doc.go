@@ -23,10 +23,14 @@
 //
 // An expired entry is removed, and OnRemoval told, within one Tick of its
 // deadline plus the time that the scheduler takes to wake a timer; Stats has a
-// histogram of how late it was.
+// histogram of how late it was. Where there is no OnRemoval to tell and the cache is
+// hardly used, they may stay for up to a second, so that a process that has nothing
+// else to do is not woken a hundred times in it.
 //
 // A stored value is there when Set returns, and is never dropped. Every stored
 // value is reported removed exactly once, in order for each key, under no lock.
+//
+// A value that was loaded before its key was stored or removed is not stored after that.
 //
 // Reads take no lock (but for one that writers disturb again and again), allocate
 // nothing and, while the cache is in use, read no clock unless the deadline is less
@@ -52,6 +56,9 @@
 //   - Entry: a key, its value and its deadline.
 //   - Expiration: removal because the deadline has passed. Eviction: removal to
 //     stay within a bound. Removal: either of them, or by a call. Cause: which.
+//   - Flight: one load of one key, for all who wait for it. Call: one run of a loader.
+//     Refresh: a flight that nobody has to wait for. Invalidation: a change or removal
+//     of a key's value by a call. Stale: expired, and kept to be served if loading fails.
 //   - Tick: the unit of the wheels' time. Slot, round, cursor: see package wheel.
 //   - Shard: one lock's worth of the cache. Segment, bucket, slot of a bucket: see
 //     table.go. Record: what a wheel holds of an entry. Orphan: a record whose
@@ -77,14 +84,20 @@
 //	driver.go    waking up in time
 //	removal.go   telling OnRemoval
 //	lifetime.go  asking policies; sliding
+//	limit.go     how long sliding may go on
 //	compute.go   changes that depend on what is there
 //	iterate.go   going through all entries
+//	load.go      GetOrLoad and LoadAll: what a caller finds who has missed
+//	flight.go    one load of a key, and how it lands
+//	failure.go   what is remembered of loads that failed; stale values
+//	refresh.go   loading before an entry expires
+//	bound.go     how much there may be, and how shards share that
+//	order.go     which entry goes for another; fifo.go, ghosts.go
 //	stats.go     counting
 //	expiry/      when an entry dies: durations and deadlines
 //
 // # Limits
 //
-// The cache is not bounded: entries leave it when they expire or are removed.
 // Values of more than 32 bytes, and keys of more, are stored as a pointer to a
 // copy, one allocation per Set. Keys that are not equal to themselves, such as
 // NaN, can be stored but not found; they expire.

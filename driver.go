@@ -38,6 +38,16 @@ import (
 // missed by both. No lock is held when the timer or the clock is called: they
 // may be the user's.
 //
+// # Resting
+//
+// Waking up costs more than what there is to do then, if that is little: the system
+// puts a processor to work and back to sleep. Where nobody is told of removals
+// and the cache is hardly used, so that the coarse clock is asleep, only Len and Stats
+// show when an expired entry leaves. Then the driver rests after a run, for as long as
+// worthWaking entries take to expire at the rate of the time before, and for longestRest at
+// most. What expires later than that after a run leaves at its tick, as always. With an
+// injected clock there is no rest; tests want to know what happens when.
+//
 // # Draining
 //
 // However much is due, a shard's lock is held for drainPerHold entries at a
@@ -53,19 +63,35 @@ type driver struct {
 	}
 	running sync.Mutex   // held during a run
 	alive   sync.RWMutex // held for reading by the timer's goroutine; Close waits for it
+	asking  sync.Map     // numbers of such goroutines, where the clock that they ask is the user's
 
-	missed atomic.Uint64 // ticks
+	missed    atomic.Uint64 // ticks
+	restUntil atomic.Int64  // instant before which the timer is not set for expiry; written by a run
 
-	// Of the coarse clock's use; a run's own.
-	usedAt  int64  // when operations were last counted
+	// A run's own.
+	ranAt   int64  // when there was one last
+	usedAt  int64  // when operations were last counted, for the coarse clock
 	usedOps uint64 // and how many there were
 }
 
 const (
 	inRun        int64 = math.MinInt64
+	soon         int64 = math.MinInt64 + 1 // of wakeAt: whenever, but there will be a run
 	drainPerHold       = 16
 	lockTries          = 64 // in a row at which all shards that are due are locked
+	lockPause          = time.Millisecond
 	flushPerHold       = 256
+
+	// timerDelay is by how much a timer can be late on an idle machine, since Go's
+	// network poller, which waits for it, counts in milliseconds. Where a tick is as
+	// short, the one that has begun is looked into at each wake-up, if it has but a
+	// few records: much of it has passed. (Timers of an injected clock are in time.)
+	timerDelay = time.Millisecond
+
+	mostEarly = 2 * recordsPerSlot // records in its slot, of all rounds
+
+	longestRest = time.Second
+	worthWaking = 256 // entries
 )
 
 func (c *Cache[K, V]) initDriver() {
@@ -91,10 +117,24 @@ func (c *Cache[K, V]) arm(at int64) {
 	d := &c.driver
 	for w := d.wakeAt.Load(); at < w; w = d.wakeAt.Load() {
 		if d.wakeAt.CompareAndSwap(w, at) {
-			c.setTimer()
+			c.surely(c.setTimer)
 			return
 		}
 	}
+}
+
+// surely calls f, which asks the clock. Should that be the user's and panic, or end
+// the goroutine, then expiry is not to stop: there will be a run after a tick.
+func (c *Cache[K, V]) surely(f func()) {
+	done := false
+	defer func() {
+		if !done && !c.closed.Load() {
+			c.driver.wakeAt.Store(soon)
+			c.driver.timer.Reset(c.tick)
+		}
+	}()
+	f()
+	done = true
 }
 
 // setTimer sets the timer to wakeAt. Of several goroutines that do so at once,
@@ -124,22 +164,44 @@ func (c *Cache[K, V]) run() {
 	d := &c.driver
 	d.alive.RLock()
 	defer d.alive.RUnlock()
+	if c.clock.injected != nil {
+		id := goroutineID()
+		d.asking.Store(id, nil)
+		defer d.asking.Delete(id)
+	}
 	if !d.running.TryLock() {
 		return // whoever has it will look at all shards after he has released it
 	}
-	blocked := false
-	if !c.closed.Load() {
-		d.wakeAt.Store(inRun)
-		if now, due := c.clock.now(), c.earliest(); now > due {
-			d.missed.Add(uint64(now-due) / uint64(c.tick))
+	c.surely(func() {
+		blocked := c.runOnce()
+		if !c.closed.Load() {
+			c.rearm(blocked)
 		}
-		blocked = c.sweep()
-		c.watchUse()
+	})
+}
+
+// isCaller reports whether the caller is asked by the driver for the time: he must not
+// wait for it.
+func (d *driver) isCaller() bool {
+	_, asked := d.asking.Load(goroutineID())
+	return asked
+}
+
+// runOnce is the part of run for which running is locked.
+func (c *Cache[K, V]) runOnce() (blocked bool) {
+	d := &c.driver
+	defer d.running.Unlock()
+	if c.closed.Load() {
+		return false
 	}
-	d.running.Unlock()
-	if !c.closed.Load() {
-		c.rearm(blocked)
+	d.wakeAt.Store(inRun)
+	if now, due := c.clock.now(), max(c.earliest(), d.restUntil.Load()); now > due {
+		d.missed.Add(uint64(now-due) / uint64(c.tick))
 	}
+	expired, blocked := c.sweep()
+	c.watchUse()
+	c.rest(expired)
+	return blocked
 }
 
 // earliest returns the instant of the earliest tick that any wheel waits for.
@@ -154,10 +216,13 @@ func (c *Cache[K, V]) earliest() int64 {
 // rearm ends a run, which had to leave shards out if it was blocked.
 func (c *Cache[K, V]) rearm(blocked bool) {
 	c.driver.wakeAt.Store(expiry.NoDeadline)
-	at := c.earliest()
+	if c.clock.pauses.Load().paused() && !blocked {
+		return // Resume will arm
+	}
+	at := max(c.earliest(), c.driver.restUntil.Load())
 	now := c.clock.now()
 	if blocked {
-		at = max(at, now+int64(c.tick))
+		at = max(at, now+int64(min(c.tick, lockPause)))
 	}
 	if c.removals != nil && c.removals.stalled.Load() {
 		at = expiry.NoDeadline // resume will arm
@@ -168,11 +233,28 @@ func (c *Cache[K, V]) rearm(blocked bool) {
 	c.arm(at)
 }
 
-// sweep expires what is due now, in all shards. It reports whether it had to
-// leave out shards whose locks were held all the time, as they are while a
-// Compute takes long: the driver waits for no lock, or that Compute would hold up
-// expiry everywhere, and the coarse clock.
-func (c *Cache[K, V]) sweep() (blocked bool) {
+// rest works out how long the driver may rest after a run that expired so many.
+func (c *Cache[K, V]) rest(expired uint64) {
+	d := &c.driver
+	now := c.clock.now()
+	until := int64(math.MinInt64)
+	if c.removals == nil && c.clock.injected == nil && !c.clock.awake() {
+		since := min(now-d.ranAt, int64(longestRest))
+		until = now + min(since*worthWaking/int64(max(expired, 1)), int64(longestRest))
+	}
+	d.restUntil.Store(until)
+	d.ranAt = now
+}
+
+// sweep expires what is due now, in all shards. It returns how many entries that
+// were, and whether it had to leave out shards whose locks were held all the time,
+// as they are while a Compute takes long: the driver waits for no lock, or that
+// Compute would hold up expiry everywhere, and the coarse clock.
+func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
+	ahead, early := int64(0), 0
+	if c.tick <= timerDelay && c.clock.injected == nil {
+		ahead, early = int64(c.tick), mostEarly
+	}
 	tries := 0
 	for busy, held := 1, 0; busy+held > 0 && !c.closed.Load(); {
 		now := c.clock.now()
@@ -180,32 +262,36 @@ func (c *Cache[K, V]) sweep() (blocked bool) {
 		busy, held = 0, 0
 		for i := range c.shards {
 			s := &c.shards[i]
-			if s.next.Load() > now {
+			if s.next.Load() > now+ahead {
 				continue
 			}
 			if !c.removals.hasRoom() {
-				return false
+				return expired, false
 			}
 			if !s.mu.TryLock() {
 				held++
 				continue
 			}
-			if s.advanceLocked(now, drainPerHold) {
+			before := s.removed[Expired]
+			if s.advanceLocked(now, drainPerHold, early) {
 				busy++
 			}
+			expired += s.removed[Expired] - before
 			s.mu.Unlock()
 			c.removals.start()
 		}
-		if busy == 0 && held > 0 {
+		if busy > 0 {
+			tries = 0
+		} else if held > 0 {
 			if tries++; tries == lockTries {
-				return true
+				return expired, true
 			}
 		}
 		if busy <= 1 && busy+held > 0 {
 			runtime.Gosched() // no other shard's turn parts the holds
 		}
 	}
-	return false
+	return expired, false
 }
 
 // watchUse puts the coarse clock to sleep when the cache is hardly used.

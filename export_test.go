@@ -75,7 +75,7 @@ func (c *Cache[K, V]) DrainOnce() (most int, more bool) {
 	for i := range c.shards {
 		s := &c.shards[i]
 		before := s.count
-		more = s.advance(now, drainPerHold) || more
+		more = s.advance(now, drainPerHold, 0) || more
 		most = max(most, before-s.count)
 	}
 	return most, more
@@ -93,4 +93,9 @@ func (c *Cache[K, V]) LateLook(key K, meanwhile func()) (V, bool) {
 	s.dir.Store(current)
 	seen := c.judge(s, hash, key, value, deadline, at, o)
 	return seen.value, seen.live
+}
+
+func (c *Cache[K, V]) shardOf(key K) *shard[K, V] {
+	s, _ := c.at(key)
+	return s
 }

@@ -3,7 +3,6 @@ package wheelcache
 import (
 	"math"
 	"math/rand/v2"
-	"os"
 	"slices"
 	"strconv"
 	"testing"
@@ -63,6 +62,11 @@ const (
 	doMoveMany
 	doDeleteMany
 	doAlign
+	doGetOrLoad
+	doLoadAll
+	doRefresh
+	doPause
+	doResume
 	operations
 
 	doClose = 255
@@ -129,7 +133,8 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 	always := func(K, V, time.Duration) time.Duration { return fixed }
 	byKey := func(k K, _ V) time.Duration { return max(ttls[index(k)%len(ttls)], 0) }
 	var rules *modelRules[K, V]
-	switch p.next() % 7 {
+	kind := p.next()
+	switch kind % 7 {
 	case 0:
 		o.TTL = fixed
 	case 1: // entries do not expire by themselves
@@ -150,6 +155,11 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 			func(_ K, _ V, remaining time.Duration) time.Duration { return max(remaining-tick, 0) }}
 		o.Expiry = oddPolicy[K, V]{*rules}
 	}
+	var maxAge time.Duration
+	if o.Expiry != nil && kind/7%2 == 1 {
+		maxAge = lived[int(kind/14)%len(lived)]
+		o.Expiry = expiry.Limit(o.Expiry, maxAge)
+	}
 	switch p.next() % 5 {
 	case 1:
 		o.Hash = func(K) uint64 { return 0 }
@@ -164,7 +174,22 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 	if size%4 == 3 {
 		o.Capacity = int(size)
 	}
+	loads := size / 4
+	o.NegativeTTL = []time.Duration{0, 3 * tick}[loads%2]
+	o.ErrorTTL = []time.Duration{0, 2*tick + 1}[loads/2%2]
+	o.StaleFor = []time.Duration{0, tick / 2, 10 * tick, time.Hour}[loads/4%4]
+	if o.TTL > 0 || o.Expiry != nil && expiry.TraitsOf(o.Expiry).ReadKeeps {
+		switch loads / 16 {
+		case 1:
+			o.RefreshAfter = fixed / 2
+		case 2:
+			o.RefreshFraction = 0.25
+		case 3:
+			o.RefreshFraction = 0.75
+		}
+	}
 	w := newModelled(t, o, rules)
+	w.model.maxAge = maxAge
 	if size%4 < 3 {
 		// Small segments, so that few entries are enough to split and merge them.
 		for i := range w.cache.shards {
@@ -241,7 +266,7 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 			if op == doAlign { // to just before, at or just after a multiple of the horizon
 				d = time.Duration((w.model.now/(horizon*int64(tick))+1)*horizon*int64(tick)-w.model.now) + time.Duration(int(b)%3-1)*tick
 			}
-			if w.model.now+int64(d) > 1<<61 {
+			if w.model.now+w.model.stood+int64(d) > 1<<61 {
 				d = tick
 			}
 			w.advance(max(d, 0))
@@ -253,13 +278,25 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 			many(func(k K) { w.move(k, ttl(byte(step))) })
 		case doDeleteMany:
 			many(w.delete)
+		case doGetOrLoad:
+			w.getOrLoad(k, loadAnswer[V]{loadKind(b) % loadKinds, v})
+		case doLoadAll:
+			keys := []K{k, key(int(a) + 1), k, key(int(a) ^ 2), key(int(b))}
+			w.loadAll(keys[:1+int(b)/8%5], loadAnswer[V]{loadKind(b) % loadKinds, v}, func(k K) bool { return index(k)&int(b)&3 != 3 })
+		case doRefresh:
+			w.refresh(k, loadAnswer[V]{loadKind(b) % loadKinds, v})
+		case doPause:
+			w.pause()
+		case doResume:
+			w.resume()
 		case doClose:
 			w.close()
 		}
-		check(t, w.cache)
+		checkLanded(t, w.cache)
 	}
 	w.flush()
 	w.compareAll()
+	w.resume()
 	w.clear()
 	w.flush()
 	same(t, "Len after Clear", 0, w.cache.Len())
@@ -290,6 +327,7 @@ func FuzzCache(f *testing.F) {
 		for half := range 2 {
 			part := all[half*len(all)/2/3*3:]
 			f.Add(append(header(policy, policy, policy+1, 0, 0, policy, policy, policy), part...))
+			f.Add(append(header(policy, policy, policy+1, 0, 0, policy+7+14*5, policy, policy), part...)) // for two ticks at most
 		}
 	}
 	for hash := range byte(5) {
@@ -314,48 +352,6 @@ func FuzzCache(f *testing.F) {
 }
 
 // sequencesRun makes each -count replay other sequences than the one before.
-var sequencesRun uint64
-
-// WHEELCACHE_SEQUENCES says how many random sequences are replayed.
-func Test_cache_does_what_its_model_does(t *testing.T) {
-	n := 300
-	if testing.Short() {
-		n = 20
-	}
-	if s := os.Getenv("WHEELCACHE_SEQUENCES"); s != "" {
-		var err error
-		n, err = strconv.Atoi(s)
-		require.NoError(t, err)
-	}
-	for range n {
-		sequencesRun++
-		r := rand.New(rand.NewPCG(7, sequencesRun))
-		data := make([]byte, 8+3*r.IntN(longestProgram/3-3))
-		for i := range data {
-			data[i] = byte(r.Uint32())
-		}
-		// Keys are few, so that operations meet, and closing is rare.
-		for i := 8; i+2 < len(data); i += 3 {
-			if data[i] == doClose && r.IntN(4) > 0 {
-				data[i] = doGet
-			}
-			if r.IntN(8) > 0 {
-				data[i+1] %= 8
-			}
-		}
-		failed := true
-		func() {
-			defer func() {
-				if failed {
-					t.Logf("sequence %d: %#v", sequencesRun, data)
-				}
-			}()
-			replay(t, data)
-			failed = false
-		}()
-	}
-}
-
 func Test_histogram_buckets_follow_one_another(t *testing.T) {
 	require.Equal(t, time.Duration(1024), BucketBound(0))
 	require.Equal(t, time.Duration(math.MaxInt64), BucketBound(histogramBuckets-1))

@@ -19,6 +19,7 @@ type item[K comparable, V any] struct {
 	key      K
 	value    V
 	deadline int64
+	stale    bool // it has expired
 }
 
 // allHashes is the point after the last hash.
@@ -30,12 +31,17 @@ func (s *shard[K, V]) collect(from uint64, items []item[K, V]) ([]item[K, V], ui
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	seg := s.dir.Load().of(uint32(from))
-	each[K, V](seg, func(slot *slotHead) {
-		if uint64(slot.hash) >= from {
-			items = append(items, item[K, V]{peekKey[K](slot), peekValue[K, V](slot), slot.deadline.Load()})
+	each[K, V](seg, func(p spot) {
+		if slot := p.slot; uint64(slot.hash) >= from {
+			items = append(items, item[K, V]{key: peekKey[K](slot), value: peekValue[K, V](slot), deadline: slot.deadline.Load()})
 		}
 	})
 	return items, seg.end(from)
+}
+
+// begin returns the first hash of the segment that from is in.
+func (seg *segment) begin(from uint64) uint64 {
+	return from &^ (1<<(32-seg.depth) - 1)
 }
 
 // end returns the point after the last hash of the segment that from is in.
@@ -46,17 +52,41 @@ func (seg *segment) end(from uint64) uint64 {
 
 // items calls yield for a copy of each live entry, until it answers false.
 func (c *Cache[K, V]) items(yield func(item[K, V]) bool) {
+	c.itemsAnd(false, yield)
+}
+
+// itemsAnd is items, with those expired entries, too, that StaleFor keeps, if stale.
+func (c *Cache[K, V]) itemsAnd(stale bool, yield func(item[K, V]) bool) {
 	var items []item[K, V]
 	for i := range c.shards {
 		for from := uint64(0); from < allHashes; {
 			items, from = c.shards[i].collect(from, items[:0])
 			for _, it := range items {
-				if !c.clock.expired(it.deadline, c.clock.read()) && !yield(it) {
+				if c.clock.expired(it.deadline, c.clock.read()) {
+					copied := it
+					if !c.reread(&it) {
+						if !stale || c.clock.expired(c.due(copied.deadline), c.clock.read()) {
+							continue
+						}
+						it = copied
+						it.stale = true
+					}
+				}
+				if !yield(it) {
 					return
 				}
 			}
 		}
 	}
+}
+
+// reread brings a copy that has expired up to date. It reports whether its key is
+// live: the entry may have been given more time.
+func (c *Cache[K, V]) reread(it *item[K, V]) bool {
+	s, hash := c.at(it.key)
+	seen := c.look(s, hash, it.key)
+	it.value, it.deadline = seen.value, seen.deadline
+	return seen.live
 }
 
 // All returns the live entries, in no particular order. Every key that is
@@ -91,10 +121,19 @@ func (c *Cache[K, V]) Expiring(within time.Duration) iter.Seq2[K, V] {
 // DeleteFunc removes the live entries that match, and returns how many it
 // removed. match is called under no lock, and again if the entry may have been
 // changed before it is removed: what is removed is what match has seen last.
-// Entries stored during the call may be missed.
+// Entries stored during the call may be missed. What is being loaded when it is
+// called is not stored. Of what StaleFor keeps, entries that match are
+// removed, too, but not counted.
 func (c *Cache[K, V]) DeleteFunc(match func(K, V) bool) int {
 	removed := 0
-	c.items(func(it item[K, V]) bool {
+	c.supersedeFlights()
+	c.itemsAnd(c.staleFor > 0, func(it item[K, V]) bool {
+		if it.stale {
+			if match(it.key, it.value) {
+				c.removeStale(it)
+			}
+			return true
+		}
 		if match(it.key, it.value) && c.deleteMatching(it, match) {
 			removed++
 		}
@@ -110,10 +149,11 @@ func (c *Cache[K, V]) deleteMatching(it item[K, V], match func(K, V) bool) (remo
 		again := false
 		c.removals.awaitRoom()
 		c.edit(it.key, c.clock.read(), func(e found[V]) change[V] {
+			removed = false
 			switch {
 			case !e.live:
 				return change[V]{}
-			case !e.is(seen) && !holds[K](e.at.slot, seen.value):
+			case !e.is(seen) && !identical(e.value, seen.value, c.mask):
 				again = true
 				return change[V]{}
 			}
@@ -132,10 +172,13 @@ func (c *Cache[K, V]) deleteMatching(it item[K, V], match func(K, V) bool) (remo
 }
 
 // Clear removes all entries that are there when it is called; entries stored
-// during the call may stay. It holds each shard's lock for a segment at a time.
+// during the call may stay. What is being loaded when it is called is not stored, and
+// remembered failures of loads are forgotten. It holds each shard's lock for a segment
+// at a time.
 func (c *Cache[K, V]) Clear() {
 	for i := range c.shards {
 		s := &c.shards[i]
+		s.supersedeAll()
 		for from := uint64(0); from < allHashes; {
 			now := c.clock.read()
 			c.removals.awaitRoom()
@@ -152,22 +195,42 @@ func (s *shard[K, V]) clearSegment(from uint64, now int64) uint64 {
 	defer s.mu.Unlock()
 	hash := uint32(from)
 	seg := *s.dir.Load().of(hash)
-	if seg.count > 0 {
-		freeze[K, V](&seg)
-		each[K, V](&seg, func(slot *slotHead) {
-			cause := Cleared
-			if s.cache.clock.expired(slot.deadline.Load(), now) {
-				cause = Expired
-			}
-			s.report(slot, cause, now)
-			if slot.tick != noTick {
-				s.timed--
+	switch {
+	case seg.count == 0:
+		return seg.end(from)
+	case seg.begin(from) < from:
+		// It was joined with what has been cleared, where others may have stored again.
+		each[K, V](&seg, func(p spot) {
+			if uint64(p.slot.hash) >= from {
+				opened := p.bucket.begin()
+				s.clearAt(p, now)
+				s.drop(p, opened)
 			}
 		})
+	default:
+		freeze[K, V](&seg)
 		s.table.count -= seg.count
-		s.table.replace(hash, seg.depth, emptySegment[K, V](seg.depth))
-		s.reduce(hash)
-		s.tend()
+		s.table.replace(hash, seg.depth, emptySegment[K, V](seg.depth)) // they leave, and then OnRemoval is told
+		each[K, V](&seg, func(p spot) {
+			s.clearAt(p, now)
+			if s.order != nil {
+				s.leave(&seg, p)
+			}
+		})
 	}
+	s.reduceNow(hash)
+	s.tend()
 	return seg.end(from)
+}
+
+// clearAt reports the entry at p, which leaves.
+func (s *shard[K, V]) clearAt(p spot, now int64) {
+	cause := Cleared
+	if s.cache.clock.expired(p.slot.deadline.Load(), now) {
+		cause = Expired
+	}
+	s.report(p.slot, cause, now)
+	if p.slot.tick != noTick {
+		s.wheel.timed--
+	}
 }

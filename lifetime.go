@@ -9,11 +9,15 @@ import (
 // What a policy has to be asked for. Policies are the user's code, so they are
 // never asked under a lock (but for Compute, whose function runs there anyway):
 // the answer is worked out from what a reader sees, and takes effect under the
-// lock only if that is still so. Otherwise the policy is asked again.
+// lock only if that is still so. Otherwise the policy is asked again, as often as
+// it takes: an answer about what has been replaced since could undo a Move. Each
+// time somebody else has changed that very key, so of all who do one gets on.
 
-// maxAsked bounds how often a policy is asked for one operation, should others
-// change the bucket all the time. The last answer is taken as it is.
-const maxAsked = 16
+// unchanged reports whether an edit finds what a policy has been asked about. The
+// bucket may have changed beside it.
+func (c *Cache[K, V]) unchanged(e found[V], seen view[V]) bool {
+	return e.is(seen) || e.live && seen.live && e.deadline == seen.deadline && identical(e.value, seen.value, c.mask)
+}
 
 // setByPolicy is Set with Options.Expiry.
 func (c *Cache[K, V]) setByPolicy(key K, value V) {
@@ -22,18 +26,18 @@ func (c *Cache[K, V]) setByPolicy(key K, value V) {
 		return
 	}
 	s, hash := c.at(key)
-	for asked, stored := 1, false; !stored; asked++ {
+	for stored := false; !stored; {
 		c.removals.awaitRoom()
 		seen := c.look(s, hash, key)
 		now := c.clock.now()
 		remaining := expiry.Remaining(seen.deadline, now)
 		ttl := c.lifetime(key, value, seen.live, remaining)
+		cost := c.costOf(key, value)
 		c.edit(key, c.clock.read(), func(e found[V]) change[V] {
-			if !e.is(seen) && asked < maxAsked {
+			if stored = c.unchanged(e, seen); !stored {
 				return change[V]{}
 			}
-			stored = true
-			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(now, ttl, seen.live, remaining, seen.deadline)}
+			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(now, ttl, seen.live, remaining, seen.deadline), cost: cost}
 		})
 	}
 }
@@ -60,9 +64,9 @@ func (c *Cache[K, V]) lifetime(key K, value V, live bool, remaining time.Duratio
 }
 
 // touchByPolicy is Touch with Options.Expiry.
-func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
+func (c *Cache[K, V]) touchByPolicy(key K) bool {
 	s, hash := c.at(key)
-	for asked := 1; ; asked++ {
+	for {
 		c.removals.awaitRoom()
 		seen := c.look(s, hash, key)
 		if !seen.live {
@@ -71,19 +75,20 @@ func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 		now := c.clock.now()
 		ttl := max(c.policy.Create(key, seen.value), 0)
 		again := false
-		c.edit(key, now, func(e found[V]) change[V] {
-			if !e.is(seen) && asked < maxAsked {
-				again = true
+		done := c.edit(key, c.clock.read(), func(e found[V]) change[V] {
+			if again = !c.unchanged(e, seen); again {
 				return change[V]{}
 			}
-			ok = e.live
 			return change[V]{op: changeMove, deadline: expiry.Deadline(now, ttl)}
 		})
 		if !again {
-			return ok && !c.closed.Load()
+			return done
 		}
 	}
 }
+
+// maxSlides bounds how often a reader tries to move a deadline without the lock.
+const maxSlides = 16
 
 // slide lets the policy move the deadline of an entry that has been read: a
 // later deadline without the lock, and without touching the wheel, whose record
@@ -92,7 +97,8 @@ func (c *Cache[K, V]) touchByPolicy(key K) (ok bool) {
 // lifetime is short by less than that, and by what the coarse clock is behind.
 // With an injected clock it always is written.
 func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
-	for range maxAsked {
+	var moved int64
+	for range maxSlides {
 		deadline, at := seen.deadline, seen.at
 		// The horizon is loaded once, so that both times below are by one clock.
 		horizon := c.clock.horizon.Load()
@@ -109,12 +115,12 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 		if !near && ttl < coarseLifetime {
 			now = c.clock.now()
 		}
-		moved := expiry.Deadline(now, max(ttl, 0))
+		moved = min(expiry.Deadline(now, max(ttl, 0)), s.latestOf(hash, at.slot))
 		switch {
 		case !near && moved < deadline && deadline-moved <= int64(refreshPeriod):
 			return // it was counted from the precise clock, and is not really earlier
 		case moved < deadline || deadline == expiry.NoDeadline:
-			if c.advanceDeadline(key, at, moved, now) {
+			if c.advanceDeadline(key, at, moved) {
 				return
 			}
 		case moved-deadline < int64(c.tick) && c.clock.injected == nil:
@@ -129,19 +135,28 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 			at.bucket.end(at.version)
 			return
 		}
-		// The bucket has changed. If the entry is there still, read it anew.
-		if seen = c.look(s, hash, key); !seen.live {
+		// The bucket has changed. If the entry has, it is not what was read any more, or
+		// somebody else has moved it.
+		changed := c.look(s, hash, key)
+		if !changed.live || changed.deadline != deadline || !identical(changed.value, seen.value, c.mask) {
 			return
 		}
+		seen = changed
 	}
+	// The segment is being copied, which may take longer than that. Wait for the lock.
+	c.edit(key, c.clock.read(), func(e found[V]) change[V] {
+		if !e.live || e.deadline != seen.deadline || !identical(e.value, seen.value, c.mask) {
+			return change[V]{}
+		}
+		return change[V]{op: changeMove, deadline: moved}
+	})
 }
 
 // advanceDeadline moves the deadline of an entry to an earlier instant, for
 // which the wheel needs a record. It reports whether the entry was as it had
-// been seen.
-func (c *Cache[K, V]) advanceDeadline(key K, at sighting, deadline, now int64) (same bool) {
-	c.removals.awaitRoom()
-	c.edit(key, now, func(e found[V]) change[V] {
+// been seen. Nothing is removed, so there is no waiting for room: reads never do.
+func (c *Cache[K, V]) advanceDeadline(key K, at sighting, deadline int64) (same bool) {
+	c.edit(key, c.clock.read(), func(e found[V]) change[V] {
 		if same = e.live && e.at == at; !same {
 			return change[V]{}
 		}

@@ -20,12 +20,18 @@ import (
 type model[K, V comparable] struct {
 	ttl    time.Duration        // what Set gives, if there are no rules
 	rules  *modelRules[K, V]    // of the policy
+	maxAge time.Duration        // likewise, 0 for none
 	tick   int64                // nanoseconds
 	now    int64                // nanoseconds since the cache was made
 	closed bool                 //
 	held   map[K]*modelEntry[V] // dead ones too, until somebody notices
 	events map[K][]modelEvent[V]
 	stats  Stats
+
+	loading modelLoading
+	failed  map[K]modelFailure // remembered
+	paused  bool
+	stood   int64 // for how long time has stood still altogether
 }
 
 type modelRules[K, V comparable] struct {
@@ -36,6 +42,7 @@ type modelRules[K, V comparable] struct {
 type modelEntry[V comparable] struct {
 	value    V
 	deadline int64 // math.MaxInt64: never
+	latest   int64 // that the deadline may be: never if there is no greatest age
 	reclaim  int64 // when Flush has to remove it: its deadline, but for one tick in 2^32
 }
 
@@ -54,7 +61,8 @@ func newModel[K, V comparable](ttl, tick time.Duration, rules *modelRules[K, V])
 		ttl = expiry.Never
 	}
 	return &model[K, V]{
-		ttl: ttl, tick: int64(tick), rules: rules,
+		failed: make(map[K]modelFailure),
+		ttl:    ttl, tick: int64(tick), rules: rules,
 		held: make(map[K]*modelEntry[V]), events: make(map[K][]modelEvent[V]),
 	}
 }
@@ -82,6 +90,19 @@ func (m *model[K, V]) live(key K) *modelEntry[V] {
 	return nil
 }
 
+// due returns when what has that deadline cannot be served stale any more.
+func (m *model[K, V]) due(deadline int64) int64 {
+	return sum(deadline, int64(m.loading.staleFor))
+}
+
+// sum adds a duration to an instant.
+func sum(instant, d int64) int64 {
+	if instant > math.MaxInt64-d {
+		return never
+	}
+	return instant + d
+}
+
 func (m *model[K, V]) leave(key K, cause Cause) {
 	e := m.held[key]
 	if m.live(key) == nil {
@@ -92,11 +113,11 @@ func (m *model[K, V]) leave(key K, cause Cause) {
 }
 
 func (m *model[K, V]) event(key K, value V, cause Cause, deadline int64) {
-	e := modelEvent[V]{value, cause, deadline, 0}
+	e := modelEvent[V]{value, cause, sum(deadline, m.stood), 0}
 	switch cause {
 	case Expired:
 		m.stats.Expired++
-		e.late = time.Duration(m.now - deadline)
+		e.late = time.Duration(max(m.now-m.due(deadline), 0))
 		m.stats.Lateness.Count++
 		m.stats.Lateness.Sum += e.late
 		m.stats.Lateness.Max = max(m.stats.Lateness.Max, e.late)
@@ -120,8 +141,9 @@ func (m *model[K, V]) refuses() bool {
 // moveTo gives an entry a deadline. Ticks that are multiples of 2^32 are left
 // out: what is due in one of them may stay for another tick.
 func (m *model[K, V]) moveTo(e *modelEntry[V], deadline int64) {
-	e.deadline, e.reclaim = deadline, deadline
-	last := max(deadline, m.now+1)
+	deadline = min(deadline, e.latest)
+	e.deadline, e.reclaim = deadline, m.due(deadline)
+	last := max(e.reclaim, m.now+1)
 	tick := last / m.tick
 	if last%m.tick > 0 {
 		tick++
@@ -135,6 +157,7 @@ func (m *model[K, V]) store(key K, value V, ttl time.Duration) {
 	if m.refuses() {
 		return
 	}
+	delete(m.failed, key)
 	m.stats.Sets++
 	if m.held[key] != nil {
 		m.leave(key, Replaced)
@@ -143,7 +166,10 @@ func (m *model[K, V]) store(key K, value V, ttl time.Duration) {
 		m.event(key, value, Expired, m.now)
 		return
 	}
-	e := &modelEntry[V]{value: value}
+	e := &modelEntry[V]{value: value, latest: never}
+	if m.maxAge > 0 {
+		e.latest = m.after(m.maxAge)
+	}
 	m.moveTo(e, m.after(ttl))
 	m.held[key] = e
 }
@@ -179,7 +205,6 @@ func (m *model[K, V]) Set(key K, value V)                       { m.store(key, v
 func (m *model[K, V]) Delete(key K) bool                        { _, ok := m.GetAndDelete(key); return ok }
 func (m *model[K, V]) Len() int                                 { return len(m.held) }
 func (m *model[K, V]) Close()                                   { m.closed = true }
-func (m *model[K, V]) Clear()                                   { m.removeAll(Cleared, func(K, V) bool { return true }, true) }
 func (m *model[K, V]) SetTTL(key K, value V, ttl time.Duration) { m.store(key, value, ttl) }
 
 func (m *model[K, V]) Peek(key K) (value V, ok bool) {
@@ -201,6 +226,7 @@ func (m *model[K, V]) overwrite(key K, value V) bool {
 		return false
 	}
 	e := m.live(key)
+	delete(m.failed, key)
 	m.stats.Sets++
 	m.event(key, e.value, Replaced, e.deadline)
 	e.value = value
@@ -228,6 +254,7 @@ func (m *model[K, V]) CompareAndDelete(key K, old V) bool {
 	if e == nil || e.value != old {
 		return false
 	}
+	delete(m.failed, key)
 	m.leave(key, Deleted)
 	return true
 }
@@ -269,6 +296,7 @@ func (m *model[K, V]) Touch(key K) bool {
 
 func (m *model[K, V]) GetAndDelete(key K) (value V, ok bool) {
 	e := m.live(key)
+	delete(m.failed, key)
 	if m.held[key] != nil {
 		m.leave(key, Deleted)
 	}
@@ -284,8 +312,9 @@ func (m *model[K, V]) Compute(key K, op Op, value V) (actual V, ok bool) {
 	case op == OpKeep:
 		return old, live
 	case op == OpRemove:
-		if live {
-			m.leave(key, Deleted)
+		delete(m.failed, key)
+		if m.held[key] != nil {
+			m.leave(key, Deleted) // it may be kept by StaleFor
 		}
 		return actual, false
 	case m.refuses():
@@ -299,15 +328,24 @@ func (m *model[K, V]) Compute(key K, op Op, value V) (actual V, ok bool) {
 	return value, true
 }
 
+func (m *model[K, V]) Clear() {
+	clear(m.failed)
+	m.removeAll(Cleared, func(K, V) bool { return true }, true)
+}
+
 func (m *model[K, V]) DeleteFunc(match func(K, V) bool) int {
 	return m.removeAll(Deleted, match, false)
 }
 
 func (m *model[K, V]) removeAll(cause Cause, match func(K, V) bool, dead bool) (n int) {
 	for _, k := range slices.Collect(maps.Keys(m.held)) {
-		if (dead || m.live(k) != nil) && match(k, m.held[k].value) {
+		live := m.live(k) != nil
+		if (dead || live || m.stale(k)) && match(k, m.held[k].value) {
+			delete(m.failed, k)
 			m.leave(k, cause)
-			n++
+			if dead || live {
+				n++
+			}
 		}
 	}
 	return n
@@ -330,7 +368,7 @@ func (m *model[K, V]) Expiring(within time.Duration) map[K]V {
 // been removed or not: noticed says so.
 func (m *model[K, V]) Flush(noticed func(K) bool) {
 	for _, k := range slices.Collect(maps.Keys(m.held)) {
-		if m.live(k) == nil && (m.now >= m.held[k].reclaim || noticed(k)) {
+		if m.now >= m.due(m.held[k].deadline) && (m.now >= m.held[k].reclaim || noticed(k)) {
 			m.leave(k, Expired)
 		}
 	}
@@ -365,6 +403,7 @@ func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRul
 	}
 	w.cache = mustNew(t, o)
 	w.model = newModel(o.TTL, w.cache.tick, rules)
+	w.model.loading = modelLoading{o.NegativeTTL, o.ErrorTTL, o.StaleFor, o.RefreshAfter, o.RefreshFraction}
 	return w
 }
 
@@ -377,8 +416,14 @@ func same[T comparable](t testing.TB, op string, want, got T) {
 }
 
 func (w *modelled[K, V]) advance(d time.Duration) {
-	w.clock.Advance(d)
-	w.model.now += int64(d)
+	if w.model.paused {
+		w.flush() // OnRemoval is told of deadlines as they are by then
+		w.model.stood += int64(d)
+		w.clock.Advance(d)
+	} else {
+		w.clock.Advance(d)
+		w.model.now += int64(d)
+	}
 	w.flush()
 }
 
@@ -400,7 +445,7 @@ func (w *modelled[K, V]) flush() {
 	got := w.cache.Stats()
 	timed := 0
 	for _, e := range m.held {
-		if e.deadline != never {
+		if m.due(e.deadline) != never {
 			timed++
 		}
 	}
@@ -449,14 +494,21 @@ func (w *modelled[K, V]) entry(k K) {
 	value, deadline, ttl, ok := w.model.Entry(k)
 	want := Entry[K, V]{}
 	if ok {
-		want = Entry[K, V]{k, value, time.Time{}, ttl}
+		want = Entry[K, V]{Key: k, Value: value, TTL: ttl}
 		if deadline != never {
-			want.Deadline = w.epoch.Add(time.Duration(deadline))
+			want.Deadline = w.at(deadline)
 		}
+	} else if e := w.model.held[k]; e != nil && w.model.stale(k) {
+		want = Entry[K, V]{Key: k, Value: e.value, Deadline: w.at(e.deadline), Stale: true}
 	}
 	got, gotOK := w.cache.Entry(k)
 	same(w.t, "Entry", ok, gotOK)
 	same(w.t, "Entry", want, got)
+}
+
+// at returns the time of day of an instant, with all pauses so far.
+func (w *modelled[K, V]) at(instant int64) time.Time {
+	return w.epoch.Add(time.Duration(instant)).Add(time.Duration(w.model.stood))
 }
 
 func (w *modelled[K, V]) set(k K, v V) {

@@ -1,6 +1,7 @@
 package wheelcache
 
 import (
+	"errors"
 	"fmt"
 	"log/slog"
 	"math"
@@ -33,8 +34,9 @@ type Options[K comparable, V any] struct {
 	OnRemoval func(Removal[K, V])
 
 	// Tick is the resolution of reclaiming: expired entries are removed, and
-	// OnRemoval called, up to one tick after their deadline. It does not limit
-	// how exact reads are. 0 means 10 ms; less than 1 µs is an error.
+	// OnRemoval called, up to one tick after their deadline. (Without OnRemoval, and
+	// while the cache is hardly used, they may stay for up to a second.) It does not
+	// limit how exact reads are. 0 means 10 ms; less than 1 µs is an error.
 	Tick time.Duration
 
 	// Slots is the number of slots of each timing wheel, rounded up to a power
@@ -52,9 +54,83 @@ type Options[K comparable, V any] struct {
 	// is known.
 	Capacity int
 
+	// MaxEntries bounds the number of entries: when it is reached, others are evicted
+	// for each that comes, those first that have expired, then those that are read
+	// least. 0 means no bound; less is an error. At most one of MaxEntries, MaxCost and
+	// MaxMemory may be set. A small bound lowers the number of shards, so that each has
+	// at least 64 entries.
+	MaxEntries int
+
+	// MaxCost bounds the sum of what Cost answers for the entries. 0 means no bound;
+	// less is an error, and so is to set it without Cost.
+	MaxCost int64
+
+	// MaxMemory bounds the memory of the entries, in bytes: what the cache itself needs
+	// for each, which it knows to about a quarter, and what Cost answers for it, which
+	// should be the size of what key and value refer to, such as the bytes of strings. Without
+	// Cost, keys and values are taken to refer to nothing. 0 means no bound; less is an
+	// error.
+	MaxMemory int64
+
+	// Cost answers what an entry costs, in units of the user's. It is asked when a
+	// value is stored, before the lock is taken (but see Compute). An entry that costs 0 is
+	// pinned with MaxCost: it is never evicted. One that costs less, or more than the whole
+	// bound, is refused: it is not stored, what was there before is gone, OnRemoval is
+	// told of both, and Stats counts it. A panic in it goes to the caller, and
+	// nothing is changed. It must be set with MaxCost, and may be with MaxMemory.
+	Cost func(key K, value V) int64
+
+	// The rest of what GetOrLoad, LoadAll and Refresh do.
+
+	// LoadTimeout is for how long a loader may run before its context is cancelled. 0 means
+	// one minute, expiry.Never no timeout; less than 0 is an error.
+	LoadTimeout time.Duration
+
+	// NegativeTTL is for how long it is remembered that a loader has answered
+	// ErrNotFound: callers get that answer without another load, until the key is
+	// stored or removed. 0 means not at all; less is an error.
+	NegativeTTL time.Duration
+
+	// ErrorTTL is NegativeTTL for all other errors of loaders.
+	ErrorTTL time.Duration
+
+	// RefreshAfter is the age at which an entry is due to be loaded anew: the next
+	// GetOrLoad that finds it returns what is there, and lets the load go on in the
+	// background. Entries that were stored at one moment become due at times spread
+	// over a quarter of what is left of their lives. The age is what has passed of the
+	// lifetime that TTL or Expiry gives; an entry that SetTTL or Move gave less than the
+	// last part of that is due at once. 0 means that nothing is loaded before it has
+	// expired. It must be less than TTL; with a policy, an entry that it gives no longer
+	// lifetime is not refreshed. The policy is asked again at each hit, so with one that
+	// draws, as expiry.Jitter does, entries become due earlier by what it may take off. A
+	// policy whose Read moves deadlines is an error, see expiry.Traits.
+	RefreshAfter time.Duration
+
+	// RefreshFraction is RefreshAfter as a share of the lifetime, more than 0 and
+	// less than 1. To set both is an error.
+	RefreshFraction float64
+
+	// EarlyRefresh makes GetOrLoad refresh an entry in the background with odds that
+	// grow as its deadline comes near, over a time in proportion to what loads have
+	// taken lately (known as XFetch). 1 is the value to begin with; more refreshes
+	// earlier; 0 means not to. Less is an error.
+	EarlyRefresh float64
+
+	// MaxRefreshes is how many refreshes may be under way at once; a hit that would
+	// begin another does not. 0 means 64, less is an error.
+	MaxRefreshes int
+
+	// StaleFor is for how long after its deadline GetOrLoad may return a value if the
+	// loader fails, other than by ErrNotFound. For that long expired entries stay:
+	// everybody else takes them for absent, Entry marks them, Len counts
+	// them, and they are removed, and OnRemoval told, when that time has passed
+	// too. It comes on top of an expiry.Limit. 0 means not at all; less is an error.
+	StaleFor time.Duration
+
 	// Clock, if not nil, is asked for the time on every call, and its timers
-	// drive expiry: tests inject a fake one. Nil means real time, read through
-	// package time.
+	// drive expiry: tests inject a fake one. A call asks it as it begins, and never
+	// under a lock; one that is under way while the clock is advanced goes by the
+	// time before. Nil means real time, read through package time.
 	Clock clockwork.Clock
 
 	// ExactClock makes every call that looks at a deadline read the precise
@@ -76,6 +152,9 @@ const (
 	minTick     = time.Microsecond
 	maxShards   = 1 << 16
 	maxCapacity = math.MaxInt32
+
+	defaultLoadTimeout  = time.Minute
+	defaultMaxRefreshes = 64
 )
 
 // validate returns o with its defaults in place, or what is wrong with it.
@@ -99,8 +178,20 @@ func (o Options[K, V]) validate() (Options[K, V], error) {
 			return o, fmt.Errorf("wheelcache: Options.Expiry: %w", err)
 		}
 	}
+	if err := o.validateBound(); err != nil {
+		return o, err
+	}
+	if err := o.validateLoading(); err != nil {
+		return o, err
+	}
 	if o.TTL == 0 {
 		o.TTL = expiry.Never
+	}
+	if o.LoadTimeout == 0 {
+		o.LoadTimeout = defaultLoadTimeout
+	}
+	if o.MaxRefreshes == 0 {
+		o.MaxRefreshes = defaultMaxRefreshes
 	}
 	if o.Tick == 0 {
 		o.Tick = defaultTick
@@ -109,6 +200,9 @@ func (o Options[K, V]) validate() (Options[K, V], error) {
 		o.Shards = defaultShards(runtime.GOMAXPROCS(0))
 	}
 	o.Shards = powerOfTwo(o.Shards)
+	for o.MaxEntries > 0 && o.Shards > 1 && o.MaxEntries/o.Shards < leastPerShard {
+		o.Shards /= 2
+	}
 	if o.Slots > 0 {
 		o.Slots = powerOfTwo(o.Slots)
 	}
@@ -116,6 +210,69 @@ func (o Options[K, V]) validate() (Options[K, V], error) {
 		o.Logger = slog.Default()
 	}
 	return o, nil
+}
+
+// validateBound returns what is wrong with the options of the bound.
+func (o Options[K, V]) validateBound() error {
+	set := 0
+	for _, b := range []struct {
+		name string
+		most int64
+	}{{"MaxEntries", int64(o.MaxEntries)}, {"MaxCost", o.MaxCost}, {"MaxMemory", o.MaxMemory}} {
+		if b.most < 0 || b.most > mostBound {
+			return fmt.Errorf("wheelcache: Options.%s is %d; it must be 0 (no bound) to %d", b.name, b.most, int64(mostBound))
+		}
+		if b.most > 0 {
+			set++
+		}
+	}
+	switch {
+	case set > 1:
+		return fmt.Errorf("wheelcache: of Options.MaxEntries (%d), MaxCost (%d) and MaxMemory (%d) only one may be set", o.MaxEntries, o.MaxCost, o.MaxMemory)
+	case o.MaxCost > 0 && o.Cost == nil:
+		return fmt.Errorf("wheelcache: Options.MaxCost is %d and Options.Cost is nil; it must say what entries cost, or Options.MaxEntries be set instead", o.MaxCost)
+	case o.Cost != nil && o.MaxCost == 0 && o.MaxMemory == 0:
+		return errors.New("wheelcache: Options.Cost is set without a bound; Options.MaxCost or MaxMemory must be set")
+	}
+	return nil
+}
+
+// validateLoading returns what is wrong with the options of loading.
+func (o Options[K, V]) validateLoading() error {
+	for _, d := range []struct {
+		name string
+		d    time.Duration
+		zero string
+	}{
+		{"LoadTimeout", o.LoadTimeout, defaultLoadTimeout.String()},
+		{"NegativeTTL", o.NegativeTTL, "not remembered"},
+		{"ErrorTTL", o.ErrorTTL, "not remembered"},
+		{"RefreshAfter", o.RefreshAfter, "no refreshes"},
+		{"StaleFor", o.StaleFor, "nothing stale"},
+	} {
+		if d.d < 0 {
+			return fmt.Errorf("wheelcache: Options.%s is %v; it must be 0 (%s) or more", d.name, d.d, d.zero)
+		}
+	}
+	switch {
+	case !(o.RefreshFraction >= 0 && o.RefreshFraction < 1): // nor NaN
+		return fmt.Errorf("wheelcache: Options.RefreshFraction is %v; it must be 0 (no refreshes) or more, and less than 1", o.RefreshFraction)
+	case !(o.EarlyRefresh >= 0) || math.IsInf(o.EarlyRefresh, 1):
+		return fmt.Errorf("wheelcache: Options.EarlyRefresh is %v; it must be 0 (no refreshes) or more, and finite", o.EarlyRefresh)
+	case o.MaxRefreshes < 0:
+		return fmt.Errorf("wheelcache: Options.MaxRefreshes is %d; it must be 0 (%d) or more", o.MaxRefreshes, defaultMaxRefreshes)
+	case o.RefreshAfter == 0 && o.RefreshFraction == 0:
+		return nil
+	case o.RefreshAfter > 0 && o.RefreshFraction > 0:
+		return fmt.Errorf("wheelcache: Options.RefreshAfter (%v) and Options.RefreshFraction (%v) are both set; only one may be", o.RefreshAfter, o.RefreshFraction)
+	case o.Expiry != nil && !expiry.TraitsOf(o.Expiry).ReadKeeps:
+		return errors.New("wheelcache: Options.RefreshAfter or RefreshFraction is set, and reads move the deadlines of Options.Expiry; it must be a policy with Traits.ReadKeeps")
+	case o.Expiry == nil && o.TTL == 0:
+		return errors.New("wheelcache: Options.RefreshAfter or RefreshFraction is set, and entries do not expire; Options.TTL or Options.Expiry must be set")
+	case o.Expiry == nil && o.RefreshAfter >= o.TTL:
+		return fmt.Errorf("wheelcache: Options.RefreshAfter is %v; it must be less than Options.TTL (%v)", o.RefreshAfter, o.TTL)
+	}
+	return nil
 }
 
 func defaultShards(procs int) int {

@@ -18,7 +18,7 @@ type Removal[K comparable, V any] struct {
 	Value    V
 	Cause    Cause
 	Deadline time.Time     // zero if the entry had none
-	Late     time.Duration // for Expired: the removal minus the deadline
+	Late     time.Duration // for Expired: the removal minus the deadline, and Options.StaleFor
 }
 
 // A Cause says why an entry was removed.
@@ -246,6 +246,9 @@ func (r *removals[K, V]) hasRoom() bool {
 	// The dispatcher may have made room before it could see that.
 	return r.pending() <= maxPending/2 && r.stalled.CompareAndSwap(true, false)
 }
+
+// full reports whether there is no room.
+func (r *removals[K, V]) full() bool { return r != nil && r.pending() >= maxPending }
 
 // drain waits until all events are delivered that were pushed before the call.
 // From OnRemoval it returns at once.

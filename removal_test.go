@@ -568,3 +568,54 @@ func TestEventsOfAllCausesAddUp(t *testing.T) {
 	require.Zero(t, s.CallbackPanics)
 	requireBooks(t, c)
 }
+
+// A dispatcher that is running may deliver an event as soon as it has been pushed.
+func TestClearedEntriesHaveLeftWhenOnRemovalIsTold(t *testing.T) {
+	var c *wheelcache.Cache[int, int]
+	var there atomic.Int64
+	c, err := wheelcache.New(wheelcache.Options[int, int]{Shards: 1, OnRemoval: func(r wheelcache.Removal[int, int]) {
+		if _, ok := c.Peek(r.Key); ok && r.Cause == wheelcache.Cleared {
+			there.Add(1)
+		}
+	}})
+	require.NoError(t, err)
+	defer c.Close()
+	for range 100 {
+		for k := range 2000 {
+			c.SetTTL(k, k, time.Hour)
+		}
+		c.Clear()
+		c.Flush()
+	}
+	require.Zero(t, there.Load(), "events told while Get still found the entry")
+}
+
+// The clock may not have been read yet when the value turns out to be dead.
+func TestExpiredOnArrivalHasTheMomentOfTheCallAsDeadline(t *testing.T) {
+	for name, store := range map[string]func(c *wheelcache.Cache[int, int]){
+		"Set":      func(c *wheelcache.Cache[int, int]) { c.Set(1, 1) },
+		"GetOrSet": func(c *wheelcache.Cache[int, int]) { c.GetOrSet(1, 1) },
+		"Compute": func(c *wheelcache.Cache[int, int]) {
+			c.Compute(1, func(int, bool) (int, wheelcache.Op) { return 1, wheelcache.OpStore })
+		},
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			var deadlines []time.Time
+			c, err := wheelcache.New(wheelcache.Options[int, int]{
+				Expiry:    stillborn{},
+				OnRemoval: func(r wheelcache.Removal[int, int]) { deadlines = append(deadlines, r.Deadline) },
+			})
+			require.NoError(t, err)
+			store(c)
+			require.NoError(t, c.Close())
+			require.Len(t, deadlines, 1)
+			require.Zero(t, time.Until(deadlines[0]), name)
+		})
+	}
+}
+
+type stillborn struct{}
+
+func (stillborn) Create(int, int) time.Duration                { return 0 }
+func (stillborn) Update(int, int, time.Duration) time.Duration { return 0 }
+func (stillborn) Read(_, _ int, r time.Duration) time.Duration { return r }

@@ -29,29 +29,37 @@ import (
 //     (lazy removal). One that finds another entry with the same hash and tick
 //     stands in for that entry's record, which will find this one.
 //
-// Records without an entry are orphans; there are wheel.Len() - timed of them.
+// Records without an entry are orphans; there are wheel.Len() - wheel.timed of them.
 // When they are too many, the wheel is rebuilt without them, a few records with
-// each write.
+// each write. That does not get rid of an orphan that has hash and tick of an entry
+// that is there, as when a key is deleted and stored again until the same instant:
+// it passes for that entry's record. Where a rebuild has left many, new records wait
+// for one of some ticks before the deadline's, at random, so that the next
+// rebuild can tell most orphans.
 type shard[K comparable, V any] struct {
 	table[K, V] // its first line is all that reads touch
 
 	mu    sync.Mutex
 	cache *Cache[K, V]
-	sized int // entries that it was made for
-
-	// Of time; the lock's holder writes.
-	next  atomic.Int64                                // instant of the earliest tick that the wheel waits for, or NoDeadline
-	wheel *wheel.Hashed                               // nil until the first entry with a deadline
-	timed int                                         // entries with a record: slot.tick != noTick
-	peak  int                                         // most records since the wheel was last rebuilt
-	now   int64                                       // during advance
-	visit func(hash uint32, tick int64) (later int64) // comeUp
-	kept  func(hash uint32, tick int64) bool          // hasEntry
-	ahead func(hashes []uint32)                       // touch
+	loads *loads[K, V] // nil until something is loaded
+	wheel *shardWheel  // nil until the first entry with a deadline
+	next  atomic.Int64 // instant at which advance has something to do, or NoDeadline; the lock's holder writes
 
 	// Counted by the lock's holder.
 	sets    uint64
 	removed [causes]uint64
+}
+
+// A shardWheel is what a shard needs of time while it has entries with deadlines.
+type shardWheel struct {
+	wheel.Hashed
+	timed   int   // entries with a record: slot.tick != noTick
+	peak    int   // most records since the wheel was last rebuilt
+	blurred bool  // new records wait some ticks early
+	now     int64 // during advance
+
+	visit func(hash uint32, tick int64) (later int64) // shard.comeUp
+	kept  func(hash uint32, tick int64) bool          // shard.hasEntry
 }
 
 const (
@@ -60,57 +68,89 @@ const (
 	mostSlots      = 1 << 14
 	fewRecords     = 64 // a wheel with no more is not rebuilt
 	stepPerWrite   = 8  // records that each write moves during a rebuild
-	tendEvery      = 16 // records added, where none are removed: to look after a wheel that grows
+
+	lockSpins = 10_000 // about 10 µs; none where only one goroutine runs at a time
 )
 
 func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
-	s.table.init(capacity, phase, empty)
+	s.limited = c.traits.MaxAge > 0
+	if c.bound != nil {
+		s.order, s.costed = &order{target: firstTarget}, c.bound.costed()
+	}
+	s.table.init(capacity, c.bound.entries(len(c.shards)), phase, empty)
 	s.cache = c
-	s.sized = capacity
 	s.next.Store(expiry.NoDeadline)
+}
+
+// lock takes the lock for one operation. Whoever has it, has it for a microsecond
+// as a rule, and for some ten while he makes part of the table larger or smaller:
+// less than it takes to park a goroutine and to wake it up again, which is what a mutex
+// does soon.
+func (s *shard[K, V]) lock() {
+	if !s.mu.TryLock() {
+		s.lockBusy()
+	}
+}
+
+func (s *shard[K, V]) lockBusy() {
+	for range s.cache.lockSpins {
+		if s.mu.TryLock() {
+			return
+		}
+	}
+	s.mu.Lock() // in turn, among those who have waited long
 }
 
 // put stores value with a deadline that has not passed. It returns the instant
 // at which the driver must be awake, NoDeadline if it need not.
-func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, now int64) (wake int64) {
-	p, ok := s.find(hash, key)
-	if !ok {
-		return s.putNew(hash, key, value, b, deadline, now)
+func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
+	if p, ok := s.find(hash, key); ok {
+		return s.putAt(p, p.bucket.begin(), value, b, deadline, s.latest(now), cost, now)
 	}
-	opened := p.bucket.begin()
-	old := p.slot.deadline.Load()
-	if old <= s.cache.clock.horizon.Load() || s.cache.removals != nil || deadline < old || p.slot.tick == noTick {
-		return s.putAt(p, opened, value, b, deadline, now)
-	}
-	// What putAt comes to where the entry is live for certain, its record is early
-	// enough and nobody wants to know, as with most Sets: in half the time.
-	s.sets++
-	s.removed[Replaced]++
-	s.overwrite(p, opened, value, b, deadline)
-	return expiry.NoDeadline
+	return s.putNew(hash, key, value, b, deadline, cost, now)
 }
 
 // putNew stores a value for a key that is not there.
-func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, now int64) (wake int64) {
+func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
+	if s.order != nil {
+		s.makeWay(cost, now)
+	}
 	s.sets++
-	return s.schedule(s.insert(hash, key, value, b, deadline), deadline, now)
-}
-
-// putAt stores a value in place of the one at p, live or expired, whose bucket
-// has been opened.
-func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, now int64) (wake int64) {
-	s.sets++
-	old := p.slot.deadline.Load()
-	s.report(p.slot, s.causeAt(p, Replaced, now), now)
-	s.overwrite(p, opened, value, b, deadline)
-	if deadline >= old && p.slot.tick != noTick {
-		return expiry.NoDeadline // its record is early enough
+	latest := s.latest(now)
+	deadline = min(deadline, latest)
+	p := s.insert(hash, key, value, b, deadline, latest)
+	if s.order != nil {
+		s.arrive(p, cost)
 	}
 	return s.schedule(p.slot, deadline, now)
 }
 
+// putAt stores a value in place of the one at p, live or expired, whose bucket
+// has been opened. latest is s.latest if the value begins a life.
+func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, latest, cost, now int64) (wake int64) {
+	s.sets++
+	deadline = min(deadline, latest)
+	old := p.slot.deadline.Load()
+	if old > s.cache.clock.horizon.Load() && s.cache.removals == nil {
+		s.removed[Replaced]++ // live for certain, and nobody wants to know: report in short
+	} else {
+		s.report(p.slot, s.causeAt(p, Replaced, now), now)
+	}
+	s.overwrite(p, opened, value, b, deadline, latest)
+	wake = expiry.NoDeadline
+	if deadline < old || p.slot.tick == noTick { // or its record is early enough
+		wake = s.schedule(p.slot, deadline, now)
+	}
+	if s.order != nil {
+		s.recost(p, cost)
+		s.makeWay(0, now)
+	}
+	return wake
+}
+
 // moveAt gives the entry at p, whose bucket has been opened, another deadline.
 func (s *shard[K, V]) moveAt(p spot, opened uint32, deadline, now int64) (wake int64) {
+	deadline = min(deadline, s.latestOf(p.slot.hash, p.slot))
 	p.slot.deadline.Store(deadline)
 	p.bucket.end(opened)
 	return s.schedule(p.slot, deadline, now)
@@ -122,9 +162,11 @@ func (s *shard[K, V]) takeAt(p spot, opened uint32, cause Cause, now int64) bool
 	cause = s.causeAt(p, cause, now)
 	s.report(p.slot, cause, now)
 	if p.slot.tick != noTick {
-		s.timed-- // the record becomes an orphan
+		s.wheel.timed-- // the record becomes an orphan
 	}
-	s.remove(p, opened)
+	if s.drop(p, opened) {
+		s.reduceNow(p.slot.hash)
+	}
 	s.tend()
 	return cause != Expired
 }
@@ -169,9 +211,9 @@ func (s *shard[K, V]) tell(slot *slotHead, cause Cause, now int64) {
 	var late time.Duration
 	if cause == Expired {
 		if now == unread {
-			now = s.cache.clock.now()
+			now = s.cache.clock.real()
 		}
-		late = max(expiry.Remaining(now, deadline), 0)
+		late = max(expiry.Remaining(now, s.cache.due(deadline)), 0)
 		s.cache.lateness.record(late)
 	}
 	if r := s.cache.removals; r != nil {
@@ -179,14 +221,27 @@ func (s *shard[K, V]) tell(slot *slotHead, cause Cause, now int64) {
 	}
 }
 
-// arriveDead reports a value that was expired when it was stored. It never was
-// in the table; its deadline is the moment of the call.
-func (s *shard[K, V]) arriveDead(key K, value V, now int64) {
+// putGone is put for a value that leaves on arrival, by that cause.
+func (s *shard[K, V]) putGone(hash uint32, key K, value V, cause Cause, now int64) {
+	if p, ok := s.find(hash, key); ok {
+		s.takeAt(p, p.bucket.begin(), Replaced, now)
+	}
+	s.arriveGone(key, value, cause, now)
+}
+
+// arriveGone reports a value that has left on arrival. It never was in the table; its
+// deadline is the moment of the call.
+func (s *shard[K, V]) arriveGone(key K, value V, cause Cause, now int64) {
+	if now == unread {
+		now = s.cache.clock.real()
+	}
 	s.sets++
-	s.removed[Expired]++
-	s.cache.lateness.record(0)
+	s.removed[cause]++
+	if cause == Expired {
+		s.cache.lateness.record(0)
+	}
 	if r := s.cache.removals; r != nil {
-		r.push(event[K, V]{key, value, Expired, now, 0})
+		r.push(event[K, V]{key, value, cause, now, 0})
 	}
 }
 
@@ -194,11 +249,15 @@ func (s *shard[K, V]) arriveDead(key K, value V, now int64) {
 // an earlier tick. It returns the instant at which the driver must be awake,
 // NoDeadline if nothing has changed for it.
 func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64) {
-	if deadline == expiry.NoDeadline {
+	if deadline = s.cache.due(deadline); deadline == expiry.NoDeadline {
 		return expiry.NoDeadline // a record that waits will find that out
 	}
 	if s.wheel == nil || s.wheel.Len() == 0 {
 		s.newWheel(now)
+	}
+	if s.wheel.blurred && deadline > 0 {
+		early := int64(s.sets * 0x9e3779b97f4a7c15 >> 60) // 0 to 15 ticks, another for each
+		deadline -= min(early, deadline/int64(s.cache.tick)) * int64(s.cache.tick)
 	}
 	tick := s.tickFor(deadline)
 	if slot.tick != noTick {
@@ -206,13 +265,11 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64)
 			return expiry.NoDeadline
 		}
 	} else {
-		s.timed++
+		s.wheel.timed++
 	}
 	s.wheel.Add(slot.hash, tick)
 	slot.tick = uint32(tick)
-	if s.wheel.Len()%tendEvery == 0 || s.wheel.Rebuilding() {
-		s.tend()
-	}
+	s.tend()
 	at := s.cache.instantOf(tick)
 	if at >= s.next.Load() {
 		return expiry.NoDeadline
@@ -239,18 +296,19 @@ func (s *shard[K, V]) tickFor(deadline int64) int64 {
 // horizon begins at the cursor.
 func (s *shard[K, V]) newWheel(now int64) {
 	if now == unread {
-		now = s.cache.clock.now()
+		now = s.cache.clock.real()
 	}
 	tick := s.cache.tickBefore(now)
 	if s.wheel != nil {
 		s.wheel.Advance(tick, 1, nil)
 		return
 	}
-	s.wheel = wheel.NewHashed(s.slotsFor(s.sized), tick)
-	if s.visit == nil {
-		s.visit, s.kept, s.ahead = s.comeUp, s.hasEntry, s.touch
+	s.wheel = &shardWheel{
+		Hashed: *wheel.NewHashed(s.slotsFor(s.cache.sized), tick),
+		visit:  s.comeUp,
+		kept:   s.hasEntry,
 	}
-	s.wheel.Ahead(s.ahead)
+	s.wheel.Ahead(s.touch)
 }
 
 // slotsFor returns how many slots a wheel for n records has.
@@ -263,47 +321,45 @@ func (s *shard[K, V]) slotsFor(n int) int {
 
 // advance expires entries that are due now, about limit of them, and reports
 // whether more may be. It leaves those that are due within a tick that has not
-// passed.
-func (s *shard[K, V]) advance(now int64, limit int) (more bool) {
+// passed, unless no more than early wait in its slot. When none are left, it makes
+// what has become sparse smaller, a step per call; until that is done, there is more.
+func (s *shard[K, V]) advance(now int64, limit, early int) (more bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.advanceLocked(now, limit)
+	return s.advanceLocked(now, limit, early)
 }
 
-func (s *shard[K, V]) advanceLocked(now int64, limit int) (more bool) {
-	s.now = now
-	if s.wheel == nil {
-		return false
+func (s *shard[K, V]) advanceLocked(now int64, limit, early int) (more bool) {
+	if s.wheel != nil {
+		s.wheel.now = now
+		more = s.wheel.Advance(s.cache.tickBefore(now), limit, s.wheel.visit) ||
+			early > 0 && s.wheel.Early(limit, early, s.comeEarly)
 	}
-	more = s.wheel.Advance(s.cache.tickBefore(now), limit, s.visit)
+	if !more && s.loads != nil {
+		more = s.loads.failures.expire(now, limit)
+	}
+	if !more && len(s.sparse) > 0 {
+		s.reduceListed()
+	}
 	s.tend()
-	s.updateNext()
-	return more
+	s.updateNext(now)
+	return more || len(s.sparse) > 0
 }
 
-// flush is advance for everything that is due now.
-func (s *shard[K, V]) flush(now int64, limit int) (more bool) {
-	if s.advance(now, limit) {
-		return true
-	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	s.now = now
-	if s.wheel == nil {
-		return false
-	}
-	more = s.wheel.Early(limit, s.comeEarly)
-	s.tend()
-	s.updateNext()
-	return more
-}
-
-func (s *shard[K, V]) updateNext() {
+// updateNext works out when the driver has to come: at the latest at sparse, if
+// something is to be made smaller.
+func (s *shard[K, V]) updateNext(sparse int64) {
 	next := expiry.NoDeadline
 	if s.wheel != nil {
 		if tick, ok := s.wheel.Next(); ok {
 			next = s.cache.instantOf(tick)
 		}
+	}
+	if s.loads != nil {
+		next = min(next, s.loads.failures.next())
+	}
+	if len(s.sparse) > 0 {
+		next = min(next, sparse)
 	}
 	s.next.Store(next)
 }
@@ -315,10 +371,10 @@ func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
 	if !ok || s.expireDue(p) {
 		return wheel.Done
 	}
-	deadline := p.slot.deadline.Load()
+	deadline := s.cache.due(p.slot.deadline.Load())
 	if deadline == expiry.NoDeadline {
 		p.slot.tick = noTick
-		s.timed--
+		s.wheel.timed--
 		return wheel.Done
 	}
 	later = s.tickFor(deadline)
@@ -329,21 +385,32 @@ func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
 // comeEarly is called for each record of the tick that has not passed. Of
 // entries that share hash and tick, only some may be due.
 func (s *shard[K, V]) comeEarly(hash uint32, tick int64) (done bool) {
-	p, ok := s.findRecord(hash, uint32(tick), s.now)
+	p, ok := s.findRecord(hash, uint32(tick), expiry.Deadline(s.wheel.now, -s.cache.staleFor))
 	return ok && s.expireDue(p)
 }
 
 // expireDue removes the entry at p if its deadline has passed.
 func (s *shard[K, V]) expireDue(p spot) bool {
 	opened := p.bucket.begin()
-	if !expiry.Expired(p.slot.deadline.Load(), s.now) {
+	if !expiry.Expired(s.cache.due(p.slot.deadline.Load()), s.wheel.now) {
 		p.bucket.end(opened)
 		return false
 	}
-	s.report(p.slot, Expired, s.now)
-	s.timed--
-	s.remove(p, opened)
+	s.report(p.slot, Expired, s.wheel.now)
+	s.wheel.timed--
+	if s.drop(p, opened) {
+		s.reduceLater(p.slot.hash)
+	}
 	return true
+}
+
+// drop removes the entry at p, whose bucket has been opened. It reports whether its
+// segment is sparse.
+func (s *shard[K, V]) drop(p spot, opened uint32) (sparse bool) {
+	if s.order != nil {
+		s.leave(s.dir.Load().of(p.slot.hash), p)
+	}
+	return s.remove(p, opened)
 }
 
 // tend keeps the wheel in shape: it rebuilds one with too many orphans, or with
@@ -354,32 +421,45 @@ func (s *shard[K, V]) tend() {
 		return
 	}
 	records := w.Len()
-	s.peak = max(s.peak, records)
+	w.peak = max(w.peak, records)
 	switch {
-	case s.timed == 0 && records > fewRecords:
+	case w.timed == 0 && records > fewRecords:
 		// Nothing but orphans: what a burst leaves behind goes at once.
-		s.wheel, s.peak = nil, 0
-		s.next.Store(expiry.NoDeadline)
+		s.wheel = nil
+		s.updateNext(s.next.Load())
 	case w.Rebuilding():
-		kept := s.kept
-		if records-s.timed <= records/8 {
+		kept := w.kept
+		if records-w.timed <= records/8 {
 			kept = nil // a wheel that grows: to look for the few orphans costs more than they do
 		}
 		w.Step(stepPerWrite, kept)
+		if !w.Rebuilding() && kept != nil {
+			w.blurred = s.hasOrphans() // it was of little use
+		}
 	case records <= fewRecords:
-	case records-s.timed > s.timed/4+fewRecords:
-		s.rebuild(s.timed)
-	case records < s.peak/8:
+	case s.hasOrphans():
+		s.rebuild(w.timed)
+	case records < w.peak/8:
 		s.rebuild(records)
 	case s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
 		s.rebuild(records)
 	}
 }
 
+// hasOrphans reports whether there are too many. Where entries are evicted all the time,
+// so are orphans made: there are more before it is worth the work of a rebuild.
+func (s *shard[K, V]) hasOrphans() bool {
+	allowed := s.wheel.timed / 4
+	if s.order != nil {
+		allowed = s.wheel.timed
+	}
+	return s.wheel.Len()-s.wheel.timed > allowed+fewRecords
+}
+
 // rebuild begins to rebuild the wheel for n records.
 func (s *shard[K, V]) rebuild(n int) {
 	s.wheel.Resize(s.slotsFor(n))
-	s.peak = n
+	s.wheel.peak = n
 }
 
 // hasEntry reports whether a record belongs to an entry still.

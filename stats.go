@@ -5,7 +5,6 @@ import (
 	"runtime"
 	"sync/atomic"
 	"time"
-	"unsafe"
 )
 
 // Stats are what a cache has counted since it was made. Every store ends up in
@@ -16,7 +15,7 @@ import (
 // Counters of different shards are read one after the other, so that holds
 // exactly only while nobody writes.
 type Stats struct {
-	Hits   uint64 // Gets, and GetOrSets, that found a live entry
+	Hits   uint64 // Gets, GetOrSets, GetOrLoads and keys of LoadAll that found a live entry
 	Misses uint64 // and those that did not
 	Sets   uint64 // values stored, by whatever method
 
@@ -31,12 +30,46 @@ type Stats struct {
 	CallbackPanics uint64 // panics in OnRemoval
 	Pending        int    // removals that OnRemoval has not been told of yet
 
-	Entries int // present now, those included that expired within the last tick
+	Load LoadStats // what GetOrLoad, LoadAll and Refresh have done
+
+	Cost     int64  // of all entries: their number with MaxEntries; 0 without a bound
+	TooLarge uint64 // values that were not stored because they cost more than the whole bound
+	BadCosts uint64 // and those for which Options.Cost answered less than 0; both count as Evicted
+
+	Entries int // present now, with those that expired within the last tick or are kept by StaleFor
 	Waiting int // records in the timing wheels: one per entry that can expire, and leftovers
 
-	// Lateness is how long after their deadlines expired entries were removed.
-	// Nobody could read them in that time.
+	// Lateness is how long after their deadlines, and Options.StaleFor, expired
+	// entries were removed. Nobody could read them in that time.
 	Lateness Histogram
+}
+
+// LoadStats are what a cache has counted of loading. A load is that of one key, whether
+// by GetOrLoad, LoadAll or Refresh.
+type LoadStats struct {
+	Loads     uint64 // that have ended, with whatever result
+	NotFound  uint64 // of them those that ended with ErrNotFound
+	Failures  uint64 // and those that ended with another error or a panic, and not for want of anybody waiting
+	Discarded uint64 // values not stored: of superseded flights (see GetOrLoad and DeleteFunc), and on a closed cache
+
+	NegativeHits uint64 // calls answered by a remembered ErrNotFound
+	ErrorHits    uint64 // and those by another remembered error
+	StaleHits    uint64 // loads that failed, and remembered errors, answered by an expired value: see Options.StaleFor
+
+	Refreshes       uint64 // loads begun in the background
+	RefreshFailures uint64 // and of them those among Failures
+}
+
+func (s *LoadStats) add(t *LoadStats) {
+	s.Loads += t.Loads
+	s.NotFound += t.NotFound
+	s.Failures += t.Failures
+	s.Discarded += t.Discarded
+	s.NegativeHits += t.NegativeHits
+	s.ErrorHits += t.ErrorHits
+	s.StaleHits += t.StaleHits
+	s.Refreshes += t.Refreshes
+	s.RefreshFailures += t.RefreshFailures
 }
 
 // A Histogram counts durations in buckets that are at most a quarter wide,
@@ -141,7 +174,7 @@ type readStripe struct {
 
 func newReadCounters() readCounters {
 	n := min(max(powerOfTwo(4*runtime.GOMAXPROCS(0)), 16), mostStripes)
-	return readCounters{make([]readStripe, n), uint64(n-1) * uint64(unsafe.Sizeof(readStripe{}))}
+	return readCounters{make([]readStripe, n), uint64(n-1) * stripeBytes}
 }
 
 func (r *readCounters) sum() (hits, misses uint64) {

@@ -1,6 +1,7 @@
 package wheelcache
 
 import (
+	"math"
 	"math/bits"
 	"runtime"
 	"sync/atomic"
@@ -46,8 +47,8 @@ import (
 //
 // Segment sizes differ from shard to shard by a factor of up to two, so that
 // the shards of a cache do not all double at the same time: the memory of a
-// growing cache rises steadily, at about 1.7 slots per entry, not between 1.3
-// and 2.5.
+// growing cache rises steadily, at about 1.7 slots per entry, not between 1.2
+// and 2.3.
 //
 // # Invariants
 //
@@ -67,13 +68,17 @@ import (
 // replacement, which lies within its own call.
 type table[K comparable, V any] struct {
 	dir           atomic.Pointer[directory]
+	order         *order // of entries that may be evicted, which have marks; nil if there is no bound
 	keyPointers   uint8  // pointerWords of K and V
 	valuePointers uint8  //
+	limited       bool   // entries have a latest deadline, see limit.go
+	costed        bool   // entries have costs, see order.go
 	maxBuckets    uint32 // of a segment; beyond that it is split, not enlarged
 
-	_ [48]byte // readers need what is above; below, the lock's holder writes
+	_ [40]byte // readers need what is above; below, the lock's holder writes
 
-	count int // entries
+	count  int      // entries
+	sparse []uint32 // a hash of each segment that waits to be made smaller
 }
 
 // A directory is immutable once published; every change makes a new one.
@@ -92,9 +97,18 @@ type segment struct {
 
 // fill is of a segment what changes. Only the lock's holder looks at it.
 type fill struct {
-	depth uint8 // how many top bits of the hash all entries share
-	count int
-	limit int
+	depth  uint8  // how many top bits of the hash all entries share
+	listed bool   // in table.sparse
+	visits uint32 // of the hand, modulo the number of buckets: see order.go
+	count  int
+	limit  int
+	beside *beside // nil unless the table is limited or costed
+}
+
+// A beside is what only some tables have for each slot, by its index.
+type beside struct {
+	latest []atomic.Int64 // if table.limited: see limit.go
+	costs  []int64        // if table.costed
 }
 
 // bucketHead is what every bucket has, whatever its keys and values.
@@ -104,7 +118,8 @@ type bucketHead struct {
 	control atomic.Uint64
 	// version is odd while slots are being changed. See words.go.
 	version atomic.Uint32
-	// marks will hold a 2-bit access counter per slot, for eviction.
+	// marks has four bits per slot, which mean something in bounded tables: see
+	// order.go. Readers without the lock change them, too.
 	marks atomic.Uint32
 }
 
@@ -126,12 +141,20 @@ const (
 
 // init readies t for about capacity entries; if that is none, with a directory
 // of emptySegment, which tables may share. phase, from 0 to 1, staggers the sizes
-// of segments.
-func (t *table[K, V]) init(capacity int, phase float64, empty *directory) {
+// of segments; but if it is known that there will be most entries in the end, they are
+// of the size with which those fit best.
+func (t *table[K, V]) init(capacity, most int, phase float64, empty *directory) {
 	t.keyPointers = pointerWords[K]()
 	t.valuePointers = pointerWords[V]()
 	largest := maxSegmentBytes / int(bucketSize[K, V]())
 	t.maxBuckets = uint32(max(1, int(float64(largest)*(1-phase/2))))
+	if most > 0 && bucketsToStay(most>>maxDepth) <= largest {
+		depth := 0
+		for bucketsToStay(most>>depth) > largest {
+			depth++
+		}
+		t.maxBuckets = uint32(bucketsToStay(most >> depth))
+	}
 	if capacity == 0 {
 		t.dir.Store(empty)
 		return
@@ -142,7 +165,7 @@ func (t *table[K, V]) init(capacity int, phase float64, empty *directory) {
 	}
 	segments := make([]segment, 1<<depth)
 	for i := range segments {
-		segments[i] = t.newSegment(bucketsFor(capacity>>depth), uint8(depth))
+		segments[i] = t.newSegment(new(fill), bucketsFor(capacity>>depth), uint8(depth))
 		segments[i].limit = int(segments[i].n) * sizedPerPair / 2
 	}
 	t.dir.Store(newDirectory(uint8(depth), segments))
@@ -157,6 +180,13 @@ func bucketsFor(n int) int {
 		margin++
 	}
 	return ((n+margin)*2 + sizedPerPair - 1) / sizedPerPair
+}
+
+// bucketsToStay returns how many buckets n entries need that come and go: four
+// standard deviations must fit, since a segment that is split once is not joined again.
+func bucketsToStay(n int) int {
+	margin := int(4*math.Sqrt(float64(n))) + 1
+	return ((n+margin)*2 + limitPerPair - 1) / limitPerPair
 }
 
 // limitOf returns how many entries may be in n buckets.
@@ -175,9 +205,19 @@ func emptySegment[K, V any](depth uint8) segment {
 	return segment{buckets{newBuckets[K, V](1).base, 0}, &fill{depth: depth}}
 }
 
-func (t *table[K, V]) newSegment(n int, depth uint8) segment {
+func (t *table[K, V]) newSegment(f *fill, n int, depth uint8) segment {
 	m := newBuckets[K, V](n)
-	return segment{m, &fill{depth: depth, limit: limitOf(int(m.n))}}
+	*f = fill{depth: depth, limit: limitOf(int(m.n))}
+	if t.limited || t.costed {
+		f.beside = new(beside)
+	}
+	if t.limited {
+		f.beside.latest = make([]atomic.Int64, int(m.n)*slotsPerBucket)
+	}
+	if t.costed {
+		f.beside.costs = make([]int64, int(m.n)*slotsPerBucket)
+	}
+	return segment{m, f}
 }
 
 // of returns the segment of hash. The shift by 32 - depth is done in two steps,
@@ -395,16 +435,19 @@ func (t *table[K, V]) touch(hashes []uint32) {
 	}
 }
 
-// overwrite gives the entry at p another value and deadline. The bucket is open
-// before, and closed after.
-func (t *table[K, V]) overwrite(p spot, opened uint32, value V, b box, deadline int64) {
+// overwrite gives the entry at p another value and deadline, and another latest
+// one. The bucket is open before, and closed after.
+func (t *table[K, V]) overwrite(p spot, opened uint32, value V, b box, deadline, latest int64) {
 	storeValue[K](p.slot, value, b, t.valuePointers)
 	p.slot.deadline.Store(deadline)
+	if t.limited {
+		t.latestAt(p.slot.hash, p.slot).Store(latest)
+	}
 	p.bucket.end(opened)
 }
 
 // insert puts in an entry whose key is not there yet.
-func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline int64) *slotHead {
+func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline, latest int64) spot {
 	seg := t.dir.Load().of(hash)
 	for seg.count >= seg.limit {
 		t.makeRoom(hash)
@@ -429,9 +472,12 @@ func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline int64)
 		storeKey(s, key, keyBox, t.keyPointers)
 		storeValue[K](s, value, b, t.valuePointers)
 		s.deadline.Store(deadline)
+		if t.limited {
+			t.latestAt(hash, s).Store(latest)
+		}
 		bucket.control.Store(control | tagOf(hash)<<(8*j))
 		bucket.end(v)
-		return s
+		return spot{bucket, s, j}
 	}
 }
 
@@ -443,9 +489,12 @@ func passed(control uint64) uint64 {
 	return control
 }
 
-// remove takes out the entry at p and makes the table smaller if that is due.
-// The bucket is open before, and closed after.
-func (t *table[K, V]) remove(p spot, opened uint32) {
+// remove takes out the entry at p. The bucket is open before, and closed after. It
+// reports whether the segment is sparse: the caller makes it smaller, now or later.
+func (t *table[K, V]) remove(p spot, opened uint32) (sparse bool) {
+	if t.order != nil {
+		p.bucket.setMark(p.index, 0)
+	}
 	hash := p.slot.hash
 	p.bucket.control.Store(p.bucket.control.Load() &^ (0xff << (8 * p.index)))
 	clearSlot[K, V](p.slot, t.keyPointers, t.valuePointers)
@@ -464,18 +513,52 @@ func (t *table[K, V]) remove(p spot, opened uint32) {
 	}
 	seg.count--
 	t.count--
-	if seg.count*8 < seg.limit && (seg.n > 1 || seg.depth > 0) {
-		t.reduce(hash)
+	return seg.isSparse()
+}
+
+// isSparse reports whether reduce is due.
+func (seg *segment) isSparse() bool {
+	return seg.count*8 < seg.limit && (seg.n > 1 || seg.depth > 0)
+}
+
+// reduceNow makes the segment of hash as small as it can be.
+func (t *table[K, V]) reduceNow(hash uint32) {
+	for t.reduce(hash) {
+	}
+}
+
+// reduceLater puts the segment of hash, which is sparse, on the list. That is for
+// expiry: to make a segment smaller takes ten times as long as a turn's entries do,
+// and one that is empty by the time its turn comes costs nearly nothing.
+func (t *table[K, V]) reduceLater(hash uint32) {
+	if seg := t.dir.Load().of(hash); !seg.listed {
+		seg.listed = true
+		t.sparse = append(t.sparse, hash)
+	}
+}
+
+// reduceListed does one step for the last segment on the list.
+func (t *table[K, V]) reduceListed() {
+	last := len(t.sparse) - 1
+	hash := t.sparse[last]
+	seg := t.dir.Load().of(hash)
+	filled := seg.listed && !seg.isSparse() // again, meanwhile
+	if !filled && t.reduce(hash) {
+		return // what has taken its place may be made smaller still
+	}
+	seg.listed = false
+	if t.sparse = t.sparse[:last]; last == 0 {
+		t.sparse = nil
 	}
 }
 
 // each calls f for the entries of a segment. f may not change the table.
-func each[K, V any](seg *segment, f func(*slotHead)) {
+func each[K, V any](seg *segment, f func(spot)) {
 	for i := range seg.n {
 		b := bucketAt[K, V](seg.buckets, i)
 		for control, j := b.control.Load(), 0; j < slotsPerBucket; j++ {
 			if control>>(8*j)&0xff != 0 {
-				f(slotAt[K, V](b, j))
+				f(spot{b, slotAt[K, V](b, j), j})
 			}
 		}
 	}
@@ -505,48 +588,45 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	// Both parts are of the usual size unless old was larger, or divides badly.
 	depth := old.depth + 1
 	fills := new([2]fill) // in one allocation, since this is where a growing cache makes most
-	part := func(i, count int) segment {
+	part := func(f *fill, count int) segment {
 		n := int(t.maxBuckets)
 		for limitOf(n) < count {
 			n *= 2
 		}
-		m := newBuckets[K, V](n)
-		fills[i] = fill{depth: depth, limit: limitOf(int(m.n))}
-		return segment{m, &fills[i]}
+		return t.newSegment(f, n, depth)
 	}
-	parts := [2]segment{part(0, zeros), part(1, old.count-zeros)}
+	parts := [2]segment{part(&fills[0], zeros), part(&fills[1], old.count-zeros)}
 	t.copyTo(old, func(hash uint32) *segment { return &parts[hash>>(32-depth)&1] })
 	t.split(hash, depth, parts)
 }
 
 // zeros counts the entries that go to the first half when seg is split.
 func (t *table[K, V]) zeros(seg *segment) (n int) {
-	each[K, V](seg, func(s *slotHead) {
-		n += int(^s.hash >> (31 - seg.depth) & 1)
+	each[K, V](seg, func(p spot) {
+		n += int(^p.slot.hash >> (31 - seg.depth) & 1)
 	})
 	return n
 }
 
-// reduce makes the segment of hash smaller, together with its siblings if they
-// are nearly empty too.
-func (t *table[K, V]) reduce(hash uint32) {
-	for {
-		d := t.dir.Load()
-		seg := *d.of(hash)
-		if seg.depth == 0 {
-			break
-		}
+// reduce does one step of making the segment of hash smaller: it joins it with its
+// sibling if both are nearly empty, or copies it to fewer buckets. It reports whether
+// there was something to do.
+func (t *table[K, V]) reduce(hash uint32) (done bool) {
+	d := t.dir.Load()
+	seg := *d.of(hash)
+	if seg.depth > 0 {
 		sibling := *d.of(hash ^ 1<<(32-seg.depth))
 		sum := seg.count + sibling.count
-		if sibling.depth != seg.depth || sum > limitOf(int(t.maxBuckets))/2 {
-			break
+		if sibling.depth == seg.depth && sum <= limitOf(int(t.maxBuckets))/2 {
+			t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
+			return true
 		}
-		t.replace(hash, seg.depth-1, t.rebuilt(t.sizeFor(sum), seg.depth-1, seg, sibling))
 	}
-	seg := *t.dir.Load().of(hash)
 	if n := t.sizeFor(seg.count); n <= int(seg.n)/2 {
 		t.replace(hash, seg.depth, t.rebuilt(n, seg.depth, seg))
+		return true
 	}
+	return false
 }
 
 // sizeAbove returns the size that comes after n buckets, and sizeFor the one
@@ -573,7 +653,7 @@ func (t *table[K, V]) sizeFor(count int) int {
 
 // rebuilt returns a new segment of n buckets with the entries of the old ones.
 func (t *table[K, V]) rebuilt(n int, depth uint8, old ...segment) segment {
-	seg := t.newSegment(n, depth)
+	seg := t.newSegment(new(fill), n, depth)
 	for _, o := range old {
 		t.copyTo(o, func(uint32) *segment { return &seg })
 	}
@@ -584,7 +664,8 @@ func (t *table[K, V]) rebuilt(n int, depth uint8, old ...segment) segment {
 // that are not published yet. It takes about 60 ns per entry.
 func (t *table[K, V]) copyTo(old segment, to func(hash uint32) *segment) {
 	freeze[K, V](&old)
-	each[K, V](&old, func(src *slotHead) {
+	each[K, V](&old, func(p spot) {
+		src := p.slot
 		seg := to(src.hash)
 		seg.count++
 		for i := seg.home(src.hash); ; i = seg.after(i) {
@@ -596,7 +677,17 @@ func (t *table[K, V]) copyTo(old segment, to func(hash uint32) *segment) {
 				continue
 			}
 			j := slotIn(free)
-			copySlot[K, V](slotAt[K, V](b, j), src)
+			dst := slotAt[K, V](b, j)
+			copySlot[K, V](dst, src)
+			if t.limited {
+				copyLatest[K, V](seg, dst, &old, src)
+			}
+			if t.order != nil {
+				b.setMark(j, p.mark())
+			}
+			if t.costed {
+				copyCost[K, V](seg, dst, &old, src)
+			}
 			setControl(b, control|tagOf(src.hash)<<(8*j))
 			return
 		}

@@ -177,6 +177,52 @@ func Test_overflow_counts_stay_right_over_many_cycles(t *testing.T) {
 	})
 }
 
+func Test_expiry_makes_segments_smaller_afterwards_and_one_by_one(t *testing.T) {
+	const stay, leave = 2_000, 20_000
+	c := mustNew(t, Options[int, int]{Shards: 1})
+	s := &c.shards[0]
+	for i := range leave {
+		c.SetTTL(i, 0, time.Hour)
+	}
+	for i := range stay {
+		c.SetTTL(leave+i, 0, expiry.Never)
+	}
+	fills := func() map[*fill]bool {
+		m := make(map[*fill]bool)
+		for _, seg := range s.dir.Load().segments {
+			m[seg.fill] = true
+		}
+		return m
+	}
+	buckets := func() (n int) {
+		for _, seg := range segmentsOf(t, s) {
+			n += int(seg.n)
+		}
+		return n
+	}
+	full, before, steps := buckets(), fills(), 0
+	for more := true; more; {
+		more = s.advance(int64(2*time.Hour), drainPerHold, 0)
+		after := fills()
+		made := 0
+		for f := range after {
+			if !before[f] {
+				made++
+			}
+		}
+		if c.Len() > stay {
+			require.Zero(t, made, "a segment was made smaller while entries were due")
+		}
+		require.LessOrEqual(t, made, 1, "segments made at once")
+		before, steps = after, steps+made
+	}
+	require.Equal(t, stay, c.Len())
+	require.Greater(t, steps, 10)
+	require.Less(t, buckets(), full/4)
+	require.Empty(t, s.sparse)
+	check(t, c)
+}
+
 func Test_growth_step_copies_no_more_than_a_segment(t *testing.T) {
 	n := 100_000
 	if testing.Short() {
@@ -568,4 +614,42 @@ func Test_entries_stored_a_horizon_before_any_tick_expire(t *testing.T) {
 			}
 		}
 	}
+}
+
+func TestClearLeavesWhatIsStoredBehindIt(t *testing.T) {
+	// It goes from segment to segment, and one that it has emptied may be joined with the
+	// next.
+	const half = 1 << 31
+	c := mustNew(t, Options[uint64, uint64]{Shards: 1, TTL: time.Hour})
+	s := &c.shards[0]
+	var first, second []uint64 // by the half of the hashes that they are in
+	full := func() bool {      // the first half, so that it is not joined with what is left of the second
+		seg := s.dir.Load().of(0)
+		return seg.depth == 1 && seg.count >= seg.limit*3/4
+	}
+	for k := uint64(0); !full(); k++ {
+		switch _, hash := c.at(k); {
+		case hash < half:
+			c.Set(k, k)
+			first = append(first, k)
+		case s.dir.Load().depth == 0:
+			c.Set(k, k)
+			second = append(second, k)
+		}
+	}
+	for s.dir.Load().depth > 0 && len(second) > 3 {
+		last := len(second) - 1
+		c.Delete(second[last])
+		second = second[:last]
+	}
+	require.Equal(t, uint8(1), s.dir.Load().depth)
+	require.Equal(t, uint64(half), s.clearSegment(0, c.clock.now()))
+	require.Equal(t, uint8(0), s.dir.Load().depth, "joined")
+	c.Set(first[0], 1)
+	require.Equal(t, uint64(allHashes), s.clearSegment(half, c.clock.now()))
+	require.Equal(t, map[uint64]uint64{first[0]: 1}, contents(t, c))
+	check(t, c)
+	c.Clear()
+	require.Zero(t, c.Len())
+	check(t, c)
 }

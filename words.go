@@ -183,6 +183,34 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 	return (*slotHead)(unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(i)*slotSize[K, V]()))
 }
 
+// indexIn returns the index of a slot in its bucket.
+func indexIn[K, V any](b *bucketHead, s *slotHead) int {
+	return int((uintptr(unsafe.Pointer(s)) - uintptr(unsafe.Pointer(b)) - unsafe.Sizeof(bucketHead{})) / slotSize[K, V]())
+}
+
+// entryMemory is about how many bytes an entry takes in a bounded cache: a slot of
+// buckets of which some tenths are filled on average, its records in the wheel and in
+// the order, and its boxes.
+func entryMemory[K, V any](filled uintptr) int64 {
+	size := bucketSize[K, V]() * 10 / (filled * slotsPerBucket)
+	size += 5 + 8
+	if boxed[K]() {
+		size += unsafe.Sizeof(*new(K))
+	}
+	if boxed[V]() {
+		size += unsafe.Sizeof(*new(V))
+	}
+	return int64(size)
+}
+
+// slotIndex returns the index of a slot among all those of m, and false if it is
+// not one of them.
+func slotIndex[K, V any](m buckets, s *slotHead) (index uintptr, ok bool) {
+	offset := uintptr(unsafe.Pointer(s)) - uintptr(m.base) // huge if s lies before
+	bucket, within := offset/bucketSize[K, V](), offset%bucketSize[K, V]()
+	return bucket*slotsPerBucket + (within-unsafe.Sizeof(bucketHead{}))/slotSize[K, V](), bucket < uintptr(m.n)
+}
+
 func keyOf(s *slotHead) unsafe.Pointer {
 	return unsafe.Add(unsafe.Pointer(s), unsafe.Sizeof(slotHead{}))
 }
@@ -192,7 +220,8 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 }
 
 // read is Get if count is 1, Peek if it is 0: it adds count to the hits or the
-// misses. It takes no lock, writes nothing else and allocates nothing.
+// misses. (The deadline is for GetOrLoad.) It takes no lock, writes nothing else and
+// allocates nothing.
 //
 // It does what at, look and the counters do, for the common case: the entry is in
 // its home bucket, no writer is in the way, and the deadline is not near. It is one
@@ -203,7 +232,7 @@ func valueOf[K any](s *slotHead) unsafe.Pointer {
 // across a call go through the stack), and no function with type parameters is
 // inlined (that would load its dictionary). Whatever else there is to do,
 // readCarefully does from the start.
-func (c *Cache[K, V]) read(key K, count uint64) (value V, ok bool) {
+func (c *Cache[K, V]) read(key K, count uint64) (value V, deadline int64, ok bool) {
 	var h uint64
 	switch {
 	case unsafe.Sizeof(key) == 2*wordSize && c.path == pathString:
@@ -317,18 +346,21 @@ next:
 		default:
 			*(*uintptr)(unsafe.Pointer(&v)) = atomic.LoadUintptr((*uintptr)(src))
 		}
-		deadline := (*slotHead)(s).deadline.Load()
+		deadline = (*slotHead)(s).deadline.Load()
 		if b.version.Load() != version || deadline <= c.clock.horizon.Load() {
 			return c.readCarefully(key, count)
 		}
+		if t.order != nil && count > 0 {
+			b.count(int((uintptr(s) - uintptr(unsafe.Pointer(b)) - unsafe.Sizeof(bucketHead{})) / slotSize))
+		}
 		c.reads.mine().hits.Add(count)
-		return v.v, true
+		return v.v, deadline, true
 	}
 	if control >= overflowOne {
 		return c.readCarefully(key, count)
 	}
 	c.reads.mine().misses.Add(count)
-	return value, false
+	return value, 0, false
 }
 
 // matched returns the slot of b that the lowest bit set of matches stands for, or
@@ -457,15 +489,68 @@ func clearWords(p unsafe.Pointer, pointers uint8) {
 	}
 }
 
-// holds reports whether the value in the slot has the bits of v. The lock's
-// holder calls it.
-func holds[K, V any](s *slotHead, v V) bool {
-	p := valueOf[K](s)
-	if boxed[V]() {
-		p = *(*unsafe.Pointer)(p)
+// identical reports whether two values have the same bits, where mask has any: what
+// lies between the fields of a struct is not copied with it. No mask means all bits.
+func identical[V any](a, b V, mask []byte) bool {
+	n := unsafe.Sizeof(a)
+	x, y := unsafe.Slice((*byte)(unsafe.Pointer(&a)), n), unsafe.Slice((*byte)(unsafe.Pointer(&b)), n)
+	if mask == nil {
+		return bytes.Equal(x, y)
 	}
-	n := unsafe.Sizeof(v)
-	return bytes.Equal(unsafe.Slice((*byte)(p), n), unsafe.Slice((*byte)(unsafe.Pointer(&v)), n))
+	for i, m := range mask {
+		if (x[i]^y[i])&m != 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// maskOf returns the bits of a t that mean something, or nil if all do.
+func maskOf(t reflect.Type) []byte {
+	if !hasPadding(t) {
+		return nil
+	}
+	mask := make([]byte, t.Size())
+	fillMask(t, mask)
+	return mask
+}
+
+func fillMask(t reflect.Type, mask []byte) {
+	switch t.Kind() {
+	case reflect.Struct:
+		for i := range t.NumField() {
+			if f := t.Field(i); f.Name != "_" {
+				fillMask(f.Type, mask[f.Offset:])
+			}
+		}
+	case reflect.Array:
+		for i := range t.Len() {
+			fillMask(t.Elem(), mask[uintptr(i)*t.Elem().Size():])
+		}
+	default:
+		for i := range t.Size() {
+			mask[i] = 0xff
+		}
+	}
+}
+
+// hasPadding reports whether a t has bits that mean nothing.
+func hasPadding(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct:
+		used := uintptr(0)
+		for i := range t.NumField() {
+			f := t.Field(i)
+			if f.Name == "_" || hasPadding(f.Type) {
+				return true
+			}
+			used += f.Type.Size()
+		}
+		return used != t.Size()
+	case reflect.Array:
+		return t.Len() > 0 && hasPadding(t.Elem())
+	}
+	return false
 }
 
 // copySlot copies an entry into a bucket that is not published yet, where plain
@@ -608,7 +693,10 @@ func stringKey[K any](key K) string {
 	return *(*string)(unsafe.Pointer(&key))
 }
 
-const mostStripes = 256
+const (
+	mostStripes = 256
+	stripeBytes = uint64(unsafe.Sizeof(readStripe{}))
+)
 
 // mine returns the stripe of the calling goroutine, which is chosen by the position
 // of its stack: the same for calls from about the same depth.

@@ -1,0 +1,255 @@
+package wheelcache
+
+import (
+	"fmt"
+	"math"
+	"sync/atomic"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// How much a cache may hold, and how its shards share that. (order.go has which
+// entries go.)
+//
+// # Terms
+//
+// Each entry has a cost: 1 if Options.MaxEntries bounds the cache, what
+// Options.Cost answers if MaxCost does, and that and the memory of the entry itself
+// if MaxMemory does. Each shard has a share of the bound; what no shard has is free.
+//
+//	bound = free + the sum of all shares        used <= share, in each shard
+//
+// A shard that needs more takes a chunk of what is free, and gives back what it does
+// not need. So one that is used more than others may have more than its fair share,
+// the bound divided by the number of shards, as long as the others do not want it. When
+// nothing is free, a shard makes room by evicting, of its own entries if it has its
+// fair share. Otherwise, and if an entry is larger than all that it has, it takes what
+// it needs all the same: free is less than zero then, and whoever did that evicts as
+// much from those shards that have more than theirs, before its call returns.
+//
+// So when no call is under way, the cache is within its bound, and otherwise it is over
+// it by no more than what those calls store.
+//
+// # Cost
+//
+// A cache that is not full touches free once for a chunk. One that is, does not write
+// it at all: all is in the shards.
+type bound[K comparable, V any] struct {
+	cost     func(K, V) int64 // nil if each entry costs 1
+	overhead int64            // of an entry itself
+	most     atomic.Int64     // what all entries may cost
+	free     atomic.Int64
+	turn     atomic.Uint64 // of the shard that repay looks at next
+
+	tooLarge atomic.Uint64 // values refused
+	invalid  atomic.Uint64 // values refused because their cost was negative
+}
+
+const (
+	chunksPerShare = 64
+	mostChunk      = 1024
+	mostBound      = 1 << 56 // so that sums of costs do not overflow
+	evictPerHold   = 16      // entries under one hold of a lock
+	leastPerShard  = 64      // entries
+
+	filledTenths        = 6 // of the slots, where the size of segments is chosen for the number of entries
+	filledTenthsUnknown = 5 // where that is not known
+
+	fairTolerance = 8 // a shard may stay below its fair share by one part in so many
+)
+
+// newBound returns what o says of the size of the cache, or nil if there is no bound.
+func newBound[K comparable, V any](o *Options[K, V]) *bound[K, V] {
+	b := &bound[K, V]{cost: o.Cost}
+	most := o.MaxCost
+	switch {
+	case o.MaxEntries > 0:
+		most = int64(o.MaxEntries)
+	case o.MaxMemory > 0:
+		most = o.MaxMemory
+		b.overhead = entryMemory[K, V](filledTenths)
+		if b.cost != nil {
+			b.overhead = entryMemory[K, V](filledTenthsUnknown)
+		}
+	case o.MaxCost == 0:
+		return nil
+	}
+	b.most.Store(most)
+	b.free.Store(most)
+	return b
+}
+
+// entries returns how many entries each shard will have when the bound is reached, or 0
+// if that is not known.
+func (b *bound[K, V]) entries(shards int) int {
+	switch {
+	case b == nil || b.cost != nil:
+		return 0
+	case b.overhead > 0:
+		return int(b.most.Load() / b.overhead / int64(shards))
+	}
+	return int(b.most.Load() / int64(shards))
+}
+
+// costed reports whether entries have costs of their own.
+func (b *bound[K, V]) costed() bool {
+	return b.cost != nil || b.overhead > 0
+}
+
+// refused is the cost of a value that may not be stored.
+const refused int64 = -1
+
+// costOf returns what a value costs. It calls the user's function.
+func (c *Cache[K, V]) costOf(key K, value V) int64 {
+	b := c.bound
+	if b == nil {
+		return 0
+	}
+	if !b.costed() {
+		return 1
+	}
+	cost := b.overhead
+	if b.cost != nil {
+		of := b.cost(key, value)
+		if of < 0 {
+			b.invalid.Add(1)
+			return refused
+		}
+		cost += min(of, math.MaxInt64-cost)
+	}
+	if cost > b.most.Load() {
+		b.tooLarge.Add(1)
+		return refused
+	}
+	return cost
+}
+
+// chunk returns how much a shard takes of what is free.
+func (b *bound[K, V]) chunk(shards int) int64 {
+	return min(max(b.most.Load()/int64(shards)/chunksPerShare, 1), mostChunk)
+}
+
+// borrow takes n of what is free for a shard, or more if there is much, or less if
+// there is little. It reports whether there was anything.
+func (b *bound[K, V]) borrow(o *order, n int64, shards int) bool {
+	for {
+		free := b.free.Load()
+		if free <= 0 {
+			return false
+		}
+		taken := min(max(n, b.chunk(shards)), free)
+		if b.free.CompareAndSwap(free, free-taken) {
+			o.share += taken
+			return true
+		}
+	}
+}
+
+// makeWay sees to it that the shard has room for cost more. It may change the table.
+func (s *shard[K, V]) makeWay(cost, now int64) {
+	o, b := s.order, s.cache.bound
+	if o.used+cost <= o.share {
+		return
+	}
+	s.takeDue(now)
+	shards := len(s.cache.shards)
+	for evicted := 0; ; evicted++ {
+		missing := o.used + cost - o.share
+		if missing <= 0 {
+			return
+		}
+		if b.borrow(o, missing, shards) {
+			continue
+		}
+		fair := b.most.Load() / int64(shards)
+		if o.share < fair-fair/fairTolerance || evicted == evictPerHold || !s.evict(now) {
+			o.share += missing
+			b.free.Add(-missing) // see repay
+			return
+		}
+	}
+}
+
+// takeDue removes what has expired, which goes before anything is evicted.
+func (s *shard[K, V]) takeDue(now int64) {
+	if now == unread {
+		if coarse, ok := s.cache.clock.coarse(); ok {
+			now = coarse
+		} else {
+			now = s.cache.clock.real()
+		}
+	}
+	if s.next.Load() <= now {
+		s.advanceLocked(now, evictPerHold, 0)
+	}
+}
+
+// giveBack returns what the shard does not need, if it is much.
+func (s *shard[K, V]) giveBack() {
+	o, b := s.order, s.cache.bound
+	chunk := b.chunk(len(s.cache.shards))
+	if unused := o.share - o.used; unused > 2*chunk {
+		o.share -= unused - chunk
+		b.free.Add(unused - chunk)
+	}
+}
+
+// repay evicts what shards have taken beyond the bound.
+func (c *Cache[K, V]) repay() {
+	b := c.bound
+	now := c.clock.read()
+	n := uint64(len(c.shards))
+	for looked := uint64(0); b.free.Load() < 0 && looked < 2*n; looked++ {
+		s := &c.shards[b.turn.Add(1)%n]
+		fair := int64(0) // at last, from whoever has anything
+		if looked < n {
+			fair = b.most.Load() / int64(n)
+		}
+		for s.repay(fair, now) {
+			looked = 0
+		}
+	}
+}
+
+// repay gives up what is missing, of what the shard has beyond its fair share. It
+// reports whether it has given any.
+func (s *shard[K, V]) repay(fair, now int64) bool {
+	s.lock()
+	defer s.mu.Unlock()
+	o, b := s.order, s.cache.bound
+	missing := min(-b.free.Load(), o.share-fair)
+	if missing <= 0 {
+		return false
+	}
+	for range evictPerHold {
+		if o.share-o.used >= missing || !s.evict(now) {
+			break
+		}
+		missing = min(missing, -b.free.Load()) // evict may have given back some
+	}
+	given := min(o.share-o.used, missing)
+	if given <= 0 {
+		return false
+	}
+	o.share -= given
+	b.free.Add(given)
+	return true
+}
+
+// Resize changes the bound to n: entries if Options.MaxEntries was set, else a cost or
+// bytes, as in MaxCost or MaxMemory. If the cache is beyond it, entries are evicted
+// before Resize returns, a few at a time, so that others go on meanwhile. It returns an
+// error if n is less than 1, or if the cache was made without a bound.
+func (c *Cache[K, V]) Resize(n int64) error {
+	switch b := c.bound; {
+	case b == nil:
+		return fmt.Errorf("wheelcache: Resize(%d): the cache has no bound; Options.MaxEntries, MaxCost or MaxMemory must be set", n)
+	case n < 1 || n > mostBound:
+		return fmt.Errorf("wheelcache: Resize(%d): the bound must be 1 to %d", n, int64(mostBound))
+	default:
+		c.removals.awaitRoom()
+		b.free.Add(n - b.most.Swap(n))
+	}
+	c.settle(expiry.NoDeadline)
+	return nil
+}

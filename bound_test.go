@@ -1,0 +1,687 @@
+package wheelcache
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/jonboulle/clockwork"
+	"github.com/stretchr/testify/require"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// A ledger is what a bounded cache should hold: what was stored, less what OnRemoval
+// was told of. Which entries were evicted is not for it to say.
+type ledger struct {
+	t     testing.TB
+	c     *Cache[int, int]
+	clock *clockwork.FakeClock
+	mu    sync.Mutex
+	live  map[int]int
+	cause [causes]int
+}
+
+func newLedger(t testing.TB, o Options[int, int]) *ledger {
+	l := &ledger{t: t, clock: clockwork.NewFakeClock(), live: make(map[int]int)}
+	o.Clock = l.clock
+	o.OnRemoval = func(r Removal[int, int]) {
+		l.mu.Lock()
+		defer l.mu.Unlock()
+		l.cause[r.Cause]++
+		if v, ok := l.live[r.Key]; ok && v == r.Value {
+			delete(l.live, r.Key)
+		}
+	}
+	l.c = mustNew(t, o)
+	return l
+}
+
+// note says that value was stored for key, before it is.
+func (l *ledger) note(key, value int) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.live[key] = value
+}
+
+// balance checks that the cache is what the ledger says, and is within most.
+func (l *ledger) balance(cost func(k, v int) int64, most int64) {
+	l.t.Helper()
+	l.c.Flush()
+	check(l.t, l.c)
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	there := make(map[int]int)
+	l.c.itemsAnd(true, func(it item[int, int]) bool { // with what StaleFor keeps
+		there[it.key] = it.value
+		return true
+	})
+	require.Equal(l.t, l.live, there)
+	sum := int64(0)
+	for k, v := range l.live {
+		sum += cost(k, v)
+	}
+	stats := l.c.Stats()
+	require.Equal(l.t, sum, stats.Cost)
+	require.LessOrEqual(l.t, stats.Cost, most, "over the bound")
+	require.Equal(l.t, stats.Sets, uint64(stats.Entries)+stats.Expired+stats.Evicted+stats.Deleted+stats.Replaced+stats.Cleared)
+	for cause, n := range map[Cause]uint64{Expired: stats.Expired, Evicted: stats.Evicted, Deleted: stats.Deleted, Replaced: stats.Replaced, Cleared: stats.Cleared} {
+		require.EqualValues(l.t, n, l.cause[cause], "events of %v", cause)
+	}
+}
+
+func TestBoundedCachesKeepTheirBooks(t *testing.T) {
+	one := func(int, int) int64 { return 1 }
+	byValue := func(_, v int) int64 { return int64(v % 7) } // some are pinned
+	steep := func(_, v int) int64 { return int64(v%100) * int64(v%100) }
+	for name, tc := range map[string]struct {
+		options Options[int, int]
+		cost    func(k, v int) int64
+		most    int64
+		keys    int
+	}{
+		"one entry":         {Options[int, int]{MaxEntries: 1}, one, 1, 10},
+		"few entries":       {Options[int, int]{MaxEntries: 50}, one, 50, 200},
+		"many entries":      {Options[int, int]{MaxEntries: 3000}, one, 3000, 9000},
+		"never reached":     {Options[int, int]{MaxEntries: 3000}, one, 3000, 1000},
+		"one hash":          {Options[int, int]{MaxEntries: 500, Hash: func(int) uint64 { return 7 }}, one, 500, 1500},
+		"few hashes":        {Options[int, int]{MaxEntries: 800, Hash: func(k int) uint64 { return uint64(k&3) << 20 }}, one, 800, 1500},
+		"lopsided hash":     {Options[int, int]{MaxEntries: 2000, Shards: 16, Hash: func(k int) uint64 { return uint64(k) * 0x9e3779b97f4a7c15 >> uint(k&3*16) }}, one, 2000, 6000},
+		"costs, some none":  {Options[int, int]{MaxCost: 3000, Cost: byValue}, byValue, 3000, 5000},
+		"costs, some large": {Options[int, int]{MaxCost: 9000, Cost: steep}, steep, 9000, 300},
+		"stale":             {Options[int, int]{MaxEntries: 300, StaleFor: time.Second}, one, 300, 900},
+	} {
+		t.Run(name, func(t *testing.T) {
+			o := tc.options
+			o.TTL = time.Minute
+			l := newLedger(t, o)
+			r := rand.New(rand.NewPCG(1, 2))
+			steps := 40_000
+			if testing.Short() {
+				steps = 10_000
+			}
+			for i := range steps {
+				k := int(float64(tc.keys) * math.Pow(r.Float64(), 2))
+				switch v := i + 1; r.IntN(24) {
+				case 0:
+					l.c.Delete(k)
+				case 1:
+					if _, ok := l.c.Peek(k); ok {
+						l.note(k, v)
+						l.c.Replace(k, v)
+					}
+				case 2:
+					if _, ok := l.c.Peek(k); !ok {
+						l.note(k, v)
+						l.c.GetOrSet(k, v)
+					}
+				case 3:
+					l.c.Compute(k, func(int, bool) (int, Op) {
+						l.note(k, v)
+						return v, OpStore
+					})
+				case 4:
+					l.c.Move(k, time.Duration(r.IntN(100))*time.Second)
+				case 5:
+					l.clock.Advance(time.Duration(r.IntN(100)) * 10 * time.Millisecond)
+				case 6:
+					l.note(k, v)
+					_, err := l.c.GetOrLoad(t.Context(), k, func(context.Context, int) (int, error) { return v, nil })
+					require.NoError(t, err)
+					if got, ok := l.c.Peek(k); ok && got != v {
+						l.note(k, got) // it was there
+					}
+				case 7, 8, 9, 10, 11, 12:
+					l.note(k, v)
+					l.c.SetTTL(k, v, time.Duration(r.IntN(200)-2)*time.Second)
+				default:
+					if _, ok := l.c.Get(k); !ok {
+						l.note(k, v)
+						l.c.Set(k, v)
+					}
+				}
+				switch {
+				case r.IntN(steps/20) == 0:
+					l.c.Clear()
+				case r.IntN(steps/20) == 0:
+					l.c.DeleteFunc(func(k, _ int) bool { return k%2 == 0 })
+				}
+				if i%(steps/100) == 0 {
+					l.balance(tc.cost, tc.most)
+				}
+			}
+			l.balance(tc.cost, tc.most)
+			if tc.most <= 300 {
+				require.Positive(t, l.c.Stats().Evicted)
+			}
+		})
+	}
+}
+
+func TestWhatIsReadStaysAndWhatIsNotGoes(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxEntries: 1000})
+	const popular = 500
+	for k := range popular {
+		c.Set(k, k)
+	}
+	for pass := range 100 {
+		for k := range popular {
+			c.Get(k)
+		}
+		for i := range 500 {
+			c.Set(1000+pass*500+i, 0) // a scan: never read
+		}
+	}
+	left := 0
+	for k := range popular {
+		if _, ok := c.Peek(k); ok {
+			left++
+		}
+	}
+	require.GreaterOrEqual(t, left, popular*98/100)
+	require.LessOrEqual(t, c.Len(), 1000)
+	check(t, c)
+}
+
+func TestPeekIsNoReasonToStay(t *testing.T) {
+	read, peeked := 0, 0
+	for _, look := range []bool{true, false} {
+		c := mustNew(t, Options[int, int]{MaxEntries: 640})
+		for k := range 300 {
+			c.Set(k, k)
+		}
+		for i := range 2000 {
+			for k := range 300 {
+				if look {
+					c.Get(k)
+				} else {
+					c.Peek(k)
+				}
+			}
+			c.Set(1000+i, 0)
+		}
+		for k := range 300 {
+			if _, ok := c.Peek(k); ok && look {
+				read++
+			} else if ok {
+				peeked++
+			}
+		}
+	}
+	require.GreaterOrEqual(t, read, 295)
+	require.Zero(t, peeked)
+}
+
+func TestExpiredEntriesGoBeforeOthers(t *testing.T) {
+	clock := clockwork.NewFakeClock()
+	c := mustNew(t, Options[int, int]{MaxEntries: 100, Clock: clock})
+	for k := range 50 {
+		c.Set(k, k)
+	}
+	for k := range 50 {
+		c.SetTTL(100+k, k, time.Second)
+	}
+	c.driver.running.Lock() // so that nothing is reclaimed
+	clock.Advance(2 * time.Second)
+	require.Equal(t, 100, c.Len())
+	for k := range 50 {
+		c.Set(200+k, k)
+	}
+	require.Equal(t, uint64(50), c.Stats().Expired)
+	require.Zero(t, c.Stats().Evicted)
+	c.driver.running.Unlock()
+	check(t, c)
+}
+
+func TestWhatExpiresSoonIsNotKeptForHavingBeenRead(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxEntries: 120, Shards: 1, Clock: clockwork.NewFakeClock()})
+	for k := range 120 {
+		c.SetTTL(k, k, []time.Duration{time.Hour, expiresSoon}[k%2])
+	}
+	for range 3 {
+		for k := range 120 {
+			c.Get(k)
+		}
+	}
+	for k := range 60 {
+		c.SetTTL(200+k, 0, time.Hour)
+	}
+	for k := range 120 {
+		_, ok := c.Peek(k)
+		require.Equal(t, k%2 == 0, ok, k)
+	}
+	check(t, c)
+}
+
+func TestAnEntryLargerThanTheBoundIsRefusedAndEvictsNothing(t *testing.T) {
+	var removed []Removal[string, int]
+	c := mustNew(t, Options[string, int]{
+		MaxCost:   1000,
+		Cost:      func(_ string, v int) int64 { return int64(v) },
+		OnRemoval: func(r Removal[string, int]) { removed = append(removed, r) },
+		Clock:     clockwork.NewFakeClock(),
+	})
+	c.Set("a", 600)
+	c.Set("b", 400)
+	for i, set := range []func(v int){
+		func(v int) { c.Set("c", v) },
+		func(v int) { c.SetTTL("c", v, time.Minute) },
+		func(v int) { c.GetOrSet("c", v) },
+		func(v int) {
+			got, ok := c.Compute("c", func(int, bool) (int, Op) { return v, OpStore })
+			require.Zero(t, got)
+			require.False(t, ok)
+		},
+		func(v int) {
+			got, err := c.GetOrLoad(t.Context(), "c", func(context.Context, string) (int, error) { return v, nil })
+			require.NoError(t, err)
+			require.Equal(t, v, got, "loaded all the same")
+		},
+	} {
+		for _, v := range []int{1001, -1} {
+			removed = nil
+			before := c.Stats()
+			set(v)
+			c.Flush()
+			_, ok := c.Get("c")
+			require.False(t, ok)
+			require.Len(t, removed, 1, "way %d", i)
+			require.Equal(t, Evicted, removed[0].Cause)
+			require.Equal(t, v, removed[0].Value)
+			after := c.Stats()
+			require.Equal(t, int64(1000), after.Cost)
+			if v < 0 {
+				require.Equal(t, before.BadCosts+1, after.BadCosts)
+			} else {
+				require.Equal(t, before.TooLarge+1, after.TooLarge)
+			}
+			check(t, c)
+		}
+	}
+
+	// What was there before is not what the key has any more.
+	for i, set := range []func(){
+		func() { c.Set("a", 2000) },
+		func() { c.Replace("a", 2000) },
+		func() { CompareAndSwap(c, "a", 600, 2000) },
+	} {
+		c.Set("a", 600)
+		c.Flush()
+		removed = nil
+		set()
+		c.Flush()
+		require.Equal(t, []Cause{Replaced, Evicted}, []Cause{removed[0].Cause, removed[1].Cause}, "way %d", i)
+		_, ok := c.Peek("a")
+		require.False(t, ok)
+		check(t, c)
+	}
+	v, ok := c.Get("b")
+	require.True(t, ok)
+	require.Equal(t, 400, v)
+}
+
+func TestEntriesWithoutCostArePinned(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxCost: 100, Cost: func(_, v int) int64 { return int64(v) }})
+	for k := range 500 {
+		c.Set(k, 0)
+	}
+	for k := range 1000 {
+		c.Set(1000+k, 1)
+	}
+	check(t, c)
+	require.Equal(t, 600, c.Len())
+	for k := range 500 {
+		_, ok := c.Get(k)
+		require.True(t, ok, k)
+	}
+	for k := range 500 {
+		c.Set(k, 1) // no longer pinned
+	}
+	check(t, c)
+	require.Equal(t, 100, c.Len())
+	for k := range 2000 {
+		c.Set(k, 0) // whatever was there is
+	}
+	check(t, c)
+	require.Equal(t, 2000, c.Len())
+	require.Zero(t, c.Stats().Cost)
+}
+
+func TestAPanicInCostChangesNothing(t *testing.T) {
+	broken := false
+	c := mustNew(t, Options[int, int]{MaxCost: 100, Cost: func(int, int) int64 {
+		if broken {
+			panic("cost")
+		}
+		return 1
+	}})
+	c.Set(1, 1)
+	broken = true
+	for name, f := range map[string]func(){
+		"Set":            func() { c.Set(1, 2) },
+		"SetTTL":         func() { c.SetTTL(1, 2, time.Hour) },
+		"Replace":        func() { c.Replace(1, 2) },
+		"GetOrSet":       func() { c.GetOrSet(2, 2) },
+		"CompareAndSwap": func() { CompareAndSwap(c, 1, 1, 2) },
+		"Compute":        func() { c.Compute(1, func(int, bool) (int, Op) { return 2, OpStore }) },
+	} {
+		require.PanicsWithValue(t, "cost", f, name)
+		check(t, c)
+	}
+	_, err := c.GetOrLoad(t.Context(), 3, func(context.Context, int) (int, error) { return 3, nil })
+	var p *PanicError
+	require.ErrorAs(t, err, &p)
+	require.Equal(t, "cost", p.Value)
+	v, ok := c.Get(1)
+	require.True(t, ok)
+	require.Equal(t, 1, v)
+	require.Equal(t, 1, c.Len())
+	broken = false
+	c.Set(1, 2)
+	check(t, c)
+}
+
+func TestTheCacheMayBeUsedInCostAndWhenTheyAreEvicted(t *testing.T) {
+	var c *Cache[int, int]
+	c = mustNew(t, Options[int, int]{
+		MaxCost: 200,
+		Cost: func(k, _ int) int64 {
+			c.Get(k)
+			c.Delete(k + 1)
+			return 1
+		},
+		OnRemoval: func(r Removal[int, int]) {
+			if r.Cause == Evicted && r.Key < 10_000 {
+				c.Set(r.Key+10_000, r.Value)
+			}
+		},
+	})
+	for k := range 3000 {
+		c.Set(k*2, k)
+	}
+	c.Flush()
+	check(t, c)
+	require.LessOrEqual(t, c.Len(), 200)
+}
+
+func TestResize(t *testing.T) {
+	var evicted int
+	c := mustNew(t, Options[int, int]{MaxEntries: 1000, OnRemoval: func(Removal[int, int]) { evicted++ }})
+	fill := func() {
+		for k := range 10_000 {
+			c.Set(k, k)
+		}
+		check(t, c)
+	}
+	fill()
+	require.Equal(t, 1000, c.Len())
+	require.NoError(t, c.Resize(5000))
+	require.Equal(t, 1000, c.Len())
+	fill()
+	require.Equal(t, 5000, c.Len())
+	for _, n := range []int64{3000, 100, 1, 2, 4000} {
+		require.NoError(t, c.Resize(n))
+		check(t, c)
+		require.LessOrEqual(t, int64(c.Len()), n)
+		fill()
+		require.EqualValues(t, n, c.Len())
+	}
+	c.Flush()
+	require.EqualValues(t, c.Stats().Sets-uint64(c.Len()), evicted)
+
+	require.EqualError(t, c.Resize(0), "wheelcache: Resize(0): the bound must be 1 to 72057594037927936")
+	require.EqualError(t, c.Resize(-5), "wheelcache: Resize(-5): the bound must be 1 to 72057594037927936")
+	unbounded := mustNew(t, Options[int, int]{})
+	require.EqualError(t, unbounded.Resize(5), "wheelcache: Resize(5): the cache has no bound; Options.MaxEntries, MaxCost or MaxMemory must be set")
+}
+
+func TestNewRejectsBadBounds(t *testing.T) {
+	cost := func(int, int) int64 { return 1 }
+	for want, o := range map[string]Options[int, int]{
+		"wheelcache: Options.MaxEntries is -1; it must be 0 (no bound) to 72057594037927936":                                            {MaxEntries: -1},
+		"wheelcache: Options.MaxCost is -1; it must be 0 (no bound) to 72057594037927936":                                               {MaxCost: -1, Cost: cost},
+		"wheelcache: Options.MaxMemory is 9223372036854775807; it must be 0 (no bound) to 72057594037927936":                            {MaxMemory: math.MaxInt64},
+		"wheelcache: of Options.MaxEntries (1), MaxCost (2) and MaxMemory (0) only one may be set":                                      {MaxEntries: 1, MaxCost: 2, Cost: cost},
+		"wheelcache: of Options.MaxEntries (0), MaxCost (2) and MaxMemory (3) only one may be set":                                      {MaxMemory: 3, MaxCost: 2, Cost: cost},
+		"wheelcache: Options.MaxCost is 2 and Options.Cost is nil; it must say what entries cost, or Options.MaxEntries be set instead": {MaxCost: 2},
+		"wheelcache: Options.Cost is set without a bound; Options.MaxCost or MaxMemory must be set":                                     {Cost: cost},
+	} {
+		_, err := New(o)
+		require.EqualError(t, err, want)
+	}
+}
+
+func TestHugeBoundsAreAsGoodAsNone(t *testing.T) {
+	cost := func(_, v int) int64 { return int64(v) << 20 }
+	for name, o := range map[string]Options[int, int]{
+		"entries": {MaxEntries: int(min(int64(mostBound), math.MaxInt))},
+		"cost":    {MaxCost: mostBound, Cost: cost},
+		"memory":  {MaxMemory: mostBound},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := mustNew(t, o)
+			for k := range 50_000 {
+				c.Set(k, k)
+			}
+			require.Equal(t, 50_000, c.Len())
+			for i := range c.shards {
+				require.LessOrEqual(t, int(c.shards[i].maxBuckets), maxSegmentBytes/int(bucketSize[int, int]()))
+			}
+			check(t, c)
+		})
+	}
+}
+
+// A shard may have what the others do not want; when they do, they get it back.
+func TestShardsShareTheBound(t *testing.T) {
+	const most, shards = 1600, 16
+	c := mustNew(t, Options[int, int]{MaxEntries: most, Shards: shards})
+	require.Len(t, c.shards, shards)
+	for k := range 50_000 {
+		if s, _ := c.at(k); s == &c.shards[0] {
+			c.Set(k, k)
+		}
+	}
+	check(t, c)
+	require.GreaterOrEqual(t, c.shards[0].count, most*9/10, "the one shard that is used")
+	for k := range 50_000 {
+		c.Set(100_000+k, k)
+	}
+	check(t, c)
+	require.LessOrEqual(t, c.Len(), most)
+	require.GreaterOrEqual(t, c.Len(), most*9/10)
+	for i := range c.shards {
+		require.GreaterOrEqual(t, c.shards[i].count, most/shards*3/4, "shard %d", i)
+	}
+}
+
+func TestSmallBoundsHaveFewShards(t *testing.T) {
+	for entries, most := range map[int]int{1: 1, 64: 1, 127: 1, 128: 2, 1000: 8, 1 << 20: 64} {
+		c := mustNew(t, Options[int, int]{MaxEntries: entries, Shards: 64})
+		require.LessOrEqual(t, len(c.shards), most, "%d entries", entries)
+		require.GreaterOrEqual(t, max(entries, leastPerShard)/len(c.shards), leastPerShard)
+	}
+}
+
+// One large entry may need the room of all shards.
+func TestALargeEntryTakesTheRoomOfManyShards(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxCost: 10_000, Shards: 16, Cost: func(_, v int) int64 { return int64(v) }})
+	for k := range 20_000 {
+		c.Set(k, 1)
+	}
+	check(t, c)
+	for _, v := range []int{5000, 9999, 10_000, 3, 7000} {
+		c.Set(-1, v)
+		check(t, c)
+		require.LessOrEqual(t, c.Stats().Cost, int64(10_000))
+		for k := range 50_000 {
+			c.Set(k, 1)
+		}
+		check(t, c)
+		require.LessOrEqual(t, c.Stats().Cost, int64(10_000))
+	}
+}
+
+func TestDeletingAndStoringAgainLeavesNoRecordsBehind(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxEntries: 10_000, Shards: 1})
+	for k := range 1000 {
+		c.Set(k, k)
+	}
+	for i := range 200_000 {
+		c.Delete(i % 1000)
+		c.Set(i%1000, i)
+		if i%10_000 == 0 {
+			check(t, c)
+		}
+	}
+	check(t, c)
+	o := c.shards[0].order
+	require.LessOrEqual(t, o.small.len+o.unswept.len, 4*1000+unsweptAllowed)
+	for k := range 1000 {
+		c.Delete(k)
+	}
+	check(t, c)
+	require.Nil(t, o.small.first)
+}
+
+func TestStressBounds(t *testing.T) {
+	rounds := 8
+	if testing.Short() {
+		rounds = 2
+	}
+	for name, o := range map[string]Options[int, int]{
+		"entries": {MaxEntries: 2000},
+		"one":     {MaxEntries: 1},
+		"cost":    {MaxCost: 9000, Cost: func(_, v int) int64 { return int64(v % 9) }},
+		"large":   {MaxCost: 9000, Cost: func(_, v int) int64 { return int64(v%9) * int64(v%9) * 100 }},
+		"sliding": {MaxEntries: 1000, Expiry: expiry.AfterAccess[int, int](time.Millisecond)},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var mu sync.Mutex
+			told := uint64(0)
+			o.OnRemoval = func(Removal[int, int]) {
+				mu.Lock()
+				told++
+				mu.Unlock()
+			}
+			c := mustNew(t, o)
+			most := max(int64(o.MaxEntries), o.MaxCost)
+			for round := range rounds {
+				var wg sync.WaitGroup
+				for g := range 4 {
+					wg.Go(func() {
+						r := rand.New(rand.NewPCG(uint64(round), uint64(g)))
+						for i := range 20_000 {
+							k := r.IntN(6000)
+							switch r.IntN(20) {
+							case 0:
+								c.Delete(k)
+							case 1:
+								c.SetTTL(k, i, time.Duration(r.IntN(2000))*time.Microsecond)
+							case 2:
+								c.Compute(k, func(v int, _ bool) (int, Op) { return v + 1, Op(r.IntN(3)) })
+							case 3, 4, 5, 6, 7, 8:
+								c.Set(k, i)
+							default:
+								c.Get(k)
+							}
+							if r.IntN(20_000) == 0 {
+								c.Clear()
+							}
+						}
+						if o.Expiry == nil && g == 0 {
+							_ = c.Resize(most / int64(1+round%3))
+						}
+					})
+				}
+				wg.Wait()
+				c.Flush()
+				check(t, c)
+				s := c.Stats()
+				require.LessOrEqual(t, s.Cost, most)
+				require.Equal(t, s.Sets-uint64(s.Entries), told)
+			}
+		})
+	}
+}
+
+func TestFifo(t *testing.T) {
+	var q fifo
+	var want []uint32
+	r := rand.New(rand.NewPCG(3, 4))
+	for i := range uint32(100_000) {
+		if grow := i/5000%2 == 0; len(want) == 0 || grow && r.IntN(3) > 0 || !grow && r.IntN(3) == 0 {
+			q.push(i)
+			want = append(want, i)
+		} else {
+			require.Equal(t, want[0], q.pop())
+			want = want[1:]
+		}
+		require.Equal(t, len(want), q.len)
+		if i%997 == 0 {
+			var got []uint32
+			q.each(func(hash uint32) bool {
+				got = append(got, hash)
+				return true
+			})
+			require.Equal(t, len(want), len(got))
+			for j := range got {
+				require.Equal(t, want[j], got[j])
+			}
+		}
+	}
+}
+
+func TestGhosts(t *testing.T) {
+	for _, entries := range []int{1, 10, 100, 5000, 100_000} {
+		t.Run(fmt.Sprint(entries), func(t *testing.T) {
+			var g ghosts
+			r := rand.New(rand.NewPCG(5, 6))
+			hashes := make([]uint32, 3*entries)
+			for i := range hashes {
+				hashes[i] = r.Uint32()
+				g.add(hashes[i], part(i%2), entries)
+			}
+			found, mistaken := 0, 0
+			for i := range hashes {
+				back := len(hashes) - 1 - i // the youngest first
+				from, age, ok := g.take(hashes[back])
+				if !ok {
+					continue
+				}
+				found++
+				if from != part(back%2) || math.Abs(float64(i/2)-float64(age)) > float64(g.unit+1) {
+					mistaken++ // for another one
+				}
+			}
+			require.LessOrEqual(t, mistaken, 2+len(hashes)/500)
+			require.LessOrEqual(t, found, len(g.cells))
+			require.GreaterOrEqual(t, found, min(entries, len(hashes))*3/4)
+			_, _, ok := g.take(hashes[0])
+			require.False(t, ok, "taken already, or forgotten")
+		})
+	}
+}
+
+func TestRefusedValuesOfLoadersAreAnswered(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxCost: 10, Cost: func(_, v int) int64 { return int64(v) }})
+	for range 3 {
+		got, err := c.LoadAll(t.Context(), []int{1, 2}, func(_ context.Context, keys []int) (map[int]int, error) {
+			m := make(map[int]int)
+			for _, k := range keys {
+				m[k] = 10 * k
+			}
+			return m, nil
+		})
+		require.NoError(t, errors.Unwrap(err))
+		require.Equal(t, map[int]int{1: 10, 2: 20}, got)
+	}
+	require.Equal(t, uint64(3), c.Stats().TooLarge)
+	require.Equal(t, 1, c.Len())
+	check(t, c)
+}

@@ -1,0 +1,63 @@
+package wheelcache
+
+// A fifo is a queue of hashes in the order in which they came. It grows and
+// shrinks by chunks, so that it takes little more memory than what is in it.
+type fifo struct {
+	first, last *fifoChunk
+	taken       int // of first
+	added       int // of last
+	len         int
+}
+
+const fifoChunkSize = 254 // with which a chunk fills an allocation of 1 KB
+
+type fifoChunk struct {
+	next   *fifoChunk
+	hashes [fifoChunkSize]uint32
+}
+
+// push adds a hash at the end.
+func (q *fifo) push(hash uint32) {
+	if q.last == nil || q.added == fifoChunkSize {
+		c := new(fifoChunk)
+		if q.last == nil {
+			q.first, q.taken = c, 0
+		} else {
+			q.last.next = c
+		}
+		q.last, q.added = c, 0
+	}
+	q.last.hashes[q.added] = hash
+	q.added++
+	q.len++
+}
+
+// pop takes the hash that came first. There must be one.
+func (q *fifo) pop() uint32 {
+	hash := q.first.hashes[q.taken]
+	q.taken++
+	q.len--
+	switch {
+	case q.len == 0 && q.first.next == nil:
+		q.taken, q.added = 0, 0 // the chunk is kept: a queue is often empty for a moment
+	case q.taken == fifoChunkSize:
+		q.first, q.taken = q.first.next, 0
+	}
+	return hash
+}
+
+// peek returns the hash that is first. There must be one.
+func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
+
+// each yields the hashes in order. The queue must not change meanwhile.
+func (q *fifo) each(yield func(hash uint32) bool) {
+	i, left := q.taken, q.len
+	for c := q.first; left > 0; c, i = c.next, 0 {
+		for ; i < fifoChunkSize && left > 0; i++ {
+			if !yield(c.hashes[i]) {
+				return
+			}
+			left--
+		}
+	}
+}

@@ -1,0 +1,102 @@
+package wheelcache
+
+// ghosts remember for a while which hashes were evicted, from where, and how long
+// ago: time is counted in evictions from the same place.
+//
+// They are a hash table of small sets without links. A new ghost takes the place
+// of a vacant or of the oldest one in its set, so nothing needs to be
+// removed in order. A cell is four bytes: 15 bits of the hash, the part and when.
+// Two hashes may be taken for one another, by a chance of some thousandths.
+type ghosts struct {
+	cells []uint32
+	unit  uint32    // evictions by which a stamp goes on
+	count [2]uint32 // evictions by part
+}
+
+// A part is what of a shard's order that an entry was evicted from.
+type part uint32
+
+const (
+	ofSmall part = iota
+	ofMain
+)
+
+const (
+	ghostSet      = 8 // cells
+	stampBits     = 16
+	fewGhosts     = 8 * ghostSet
+	unitsPerCells = 1 << 12
+	soonPart      = 20 // a ghost is back soon if it was evicted within a twentieth of the entries' number
+)
+
+// | hash 15 | part 1 | stamp 16 |
+func cellOf(hash uint32, from part, stamp uint32) uint32 {
+	return fingerprint(hash)<<17 | uint32(from)<<16 | stamp&(1<<stampBits-1)
+}
+
+// fingerprint is never 0, so that no cell is.
+func fingerprint(hash uint32) uint32 {
+	return max(hash*0x9e3779b1>>17, 1)
+}
+
+func (g *ghosts) set(hash uint32) []uint32 {
+	i := uint64(hash*0x85ebca6b) * uint64(len(g.cells)/ghostSet) >> 32
+	return g.cells[i*ghostSet:][:ghostSet]
+}
+
+// age returns how many evictions ago a ghost was made, to a unit.
+func (g *ghosts) age(cell uint32) (part, uint32) {
+	from := part(cell >> stampBits & 1)
+	return from, uint32(uint16(g.count[from]/g.unit)-uint16(cell)) * g.unit
+}
+
+// soon is the age up to which a ghost is back soon.
+func (g *ghosts) soon() uint32 {
+	return max(uint32(len(g.cells))/soonPart, 1)
+}
+
+// take removes the ghost of hash and returns where from and how long ago it was
+// evicted.
+func (g *ghosts) take(hash uint32) (from part, age uint32, ok bool) {
+	if len(g.cells) == 0 {
+		return 0, 0, false
+	}
+	set := g.set(hash)
+	for i, cell := range set {
+		if cell>>17 == fingerprint(hash) {
+			from, age = g.age(cell)
+			set[i] = 0
+			return from, age, age <= uint32(len(g.cells))
+		}
+	}
+	return 0, 0, false
+}
+
+// add makes a ghost. entries is how many the shard has: as many ghosts it remembers.
+func (g *ghosts) add(hash uint32, from part, entries int) {
+	if n := len(g.cells); entries > n || entries < n/4 && n > fewGhosts {
+		g.resize(entries)
+	}
+	g.count[from]++
+	set := g.set(hash)
+	oldest, most := 0, uint32(0)
+	for i, cell := range set {
+		if cell == 0 {
+			oldest = i
+			break
+		}
+		if _, age := g.age(cell); age >= most {
+			oldest, most = i, age
+		}
+	}
+	set[oldest] = cellOf(hash, from, g.count[from]/g.unit)
+}
+
+// resize forgets all ghosts, which is the simplest: it happens when the bound is
+// reached for the first time, and after changes by half.
+func (g *ghosts) resize(entries int) {
+	n := (max(entries+entries/4, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
+	g.cells = make([]uint32, n)
+	g.unit = uint32(max(n/unitsPerCells, 1))
+	g.count = [2]uint32{}
+}

@@ -1,0 +1,411 @@
+package wheelcache
+
+import (
+	"math"
+	"time"
+
+	"github.com/wheelcache/wheelcache/expiry"
+)
+
+// Which entry of a bounded cache goes when another comes. Each shard orders its
+// own entries, after S3-FIFO (Yang and others: FIFO queues are all you need for
+// cache eviction, SOSP 2023), whose point is that most entries are asked for once
+// or not at all, and ought to leave soon.
+//
+// # Terms and picture
+//
+// A new entry comes into small. When it has come to the end of it, it goes on to
+// main if it was read meanwhile, and is evicted if not. An entry of main is
+// evicted when the hand comes by and it was not read since the last times. Of
+// those evicted, the hashes are remembered for a while, as ghosts; a key that comes
+// back as a ghost of small goes to main at once.
+//
+//	new ---> [   small: by age   ] -- read ---> (   main: a clock    )
+//	               | not read           hand -->  read: count down, stays
+//	               v                              not read: evicted --.
+//	           [ ghosts of small ] -- comes back -> main              v
+//	                                                    [ ghosts of main ]
+//
+// A read only counts, up to three, in the marks of the bucket that it has before
+// it anyway, and not even that when the count is at its maximum. So reads of a
+// bounded cache take no lock either, and there is no buffer of reads to be lost.
+//
+// Small is a queue of hashes. Main is no queue: the hand goes from segment to
+// segment of the table, in the order of hashes, and looks at one bucket of each. Which
+// one is up to the segment, which lets it see all of them before it begins anew, but no
+// two neighbours one after the other. So this is a clock whose entries stand in no order
+// of arrival, and costs no memory. (In the plain order of hashes the hand would leave a
+// wake: few entries where it has just been, and more than fit where it comes next.)
+//
+// # How large small is
+//
+// What is right depends on the load, from next to nothing (much that is popular for
+// ever) to nearly all (what is new is popular). So small has a target, and the ghosts
+// move it: a key that comes back soon after it was evicted from small would have been
+// found if small had been a little larger; one that was evicted from main, had main
+// been. Either moves the target by a few hundredths of itself, in its direction. The
+// two windows of what is soon are equally long, so that what is compared is the worth
+// of the same room here and there. This is ARC's idea (Megiddo and Modha, FAST 2003),
+// with windows short enough to tell the margin.
+//
+// # Records
+//
+// As with the wheel, queue and entry are not linked. An entry in small has a record,
+// its hash, in the queue; a record whose hash is of no entry in small is dropped when
+// its turn comes, or when the queue is swept because it has become twice as long as
+// it need be. A key that is deleted and comes again has two records for a while; it may
+// be judged when the first one's turn comes. The sweep leaves each entry one of them:
+// it passes the queue record by record, and a mark of the entry says that it had its
+// one.
+//
+// # Invariants
+//
+// An entry is pinned if its cost is 0, in main if its mark says so, in small
+// otherwise. For each hash, the queue has at least as many records as small has
+// entries. used is the sum of the costs of all entries, smallUsed of those in small.
+// Marks are zero in tables without a bound. The lock's holder changes all that; only
+// counts are changed by readers, who may, by chance, count for an entry that has just
+// taken the place of another, or for a vacant slot.
+type order struct {
+	used  int64 // cost of all entries
+	share int64 // what of the bound the shard may use: see bound.go
+
+	small      fifo
+	unswept    fifo // what of small a sweep has not come to: comes after small
+	sweeping   bool
+	parity     uint32  // swept, or 0: how that stands in marks now
+	smallCount int     // entries in small
+	smallUsed  int64   // cost of them
+	target     float64 // of smallUsed, as a part of share
+
+	hand struct {
+		at     uint64 // point in the hashes where its segment begins
+		bucket uint32 // of the segment
+		slot   int    // of the bucket: the next to be looked at
+	}
+	mainCount int
+
+	ghosts ghosts
+}
+
+// The marks of a slot.
+const (
+	markBits  = 4
+	countMask = 3 // how often it was read lately, at most that
+	inMain    = 4
+	swept     = 8
+	markMask  = 15
+)
+
+const (
+	firstTarget = 0.1
+	leastTarget = 0.01
+	mostTarget  = 0.97
+	targetStep  = 1.02
+
+	sweepPerWrite  = 8
+	unsweptAllowed = 64 // orphans that are no reason to sweep
+	looksPerVictim = 64 // records or buckets looked at until anything will do
+
+	handStride = 0x9e3779b1 // a prime, so that multiples of it modulo n are all numbers below n
+
+	expiresSoon = 500 * time.Millisecond
+)
+
+// mark returns the marks of an entry.
+func (p spot) mark() uint32 {
+	return p.bucket.marks.Load() >> (markBits * p.index) & markMask
+}
+
+// setMark sets the marks of slot i, whatever readers count meanwhile.
+func (b *bucketHead) setMark(i int, mark uint32) {
+	for {
+		old := b.marks.Load()
+		if b.marks.CompareAndSwap(old, old&^(markMask<<(markBits*i))|mark<<(markBits*i)) {
+			return
+		}
+	}
+}
+
+// count counts a read of the entry in slot i, unless that is saturated, or another
+// goroutine counts at the same time.
+func (b *bucketHead) count(i int) {
+	old := b.marks.Load()
+	if old>>(markBits*i)&countMask != countMask {
+		b.marks.CompareAndSwap(old, old+1<<(markBits*i))
+	}
+}
+
+// noteRead counts a read of an entry that has been seen there.
+func (s *shard[K, V]) noteRead(at sighting) {
+	if s.order != nil {
+		at.bucket.count(indexIn[K, V](at.bucket, at.slot))
+	}
+}
+
+// arrive adds an entry that has just been stored.
+func (s *shard[K, V]) arrive(p spot, cost int64) {
+	o := s.order
+	s.setCost(p, cost)
+	o.used += cost
+	s.enter(p, cost)
+}
+
+// enter puts an entry where a new one belongs.
+func (s *shard[K, V]) enter(p spot, cost int64) {
+	o := s.order
+	hash := p.slot.hash
+	mark := uint32(0)
+	switch {
+	case cost == 0:
+	case s.wasGhost(hash):
+		mark = inMain
+		o.mainCount++
+	default:
+		mark = o.parity
+		if o.sweeping {
+			mark ^= swept
+			o.unswept.push(hash)
+		} else {
+			o.small.push(hash)
+		}
+		o.smallCount++
+		o.smallUsed += cost
+	}
+	p.bucket.setMark(p.index, mark)
+	s.sweep()
+}
+
+// wasGhost moves the target if hash is that of a ghost, and reports whether its entry is to
+// go to main at once.
+func (s *shard[K, V]) wasGhost(hash uint32) bool {
+	o := s.order
+	from, age, ok := o.ghosts.take(hash)
+	if !ok {
+		return false
+	}
+	if age <= o.ghosts.soon() {
+		if from == ofSmall {
+			o.target = min(o.target*targetStep, mostTarget)
+		} else {
+			o.target = max(o.target/targetStep, leastTarget)
+		}
+	}
+	return from == ofSmall
+}
+
+// leave takes out an entry of seg that is about to be removed, or has been with all of seg.
+func (s *shard[K, V]) leave(seg *segment, p spot) {
+	o := s.order
+	mark, cost := p.mark(), s.costIn(seg, p)
+	o.used -= cost
+	s.quit(mark, cost)
+	s.giveBack()
+}
+
+// quit takes an entry with that mark and cost out of where it is.
+func (s *shard[K, V]) quit(mark uint32, cost int64) {
+	o := s.order
+	switch {
+	case mark&inMain != 0:
+		o.mainCount--
+	case cost > 0:
+		o.smallUsed -= cost
+		if o.smallCount--; o.smallCount == 0 {
+			o.small, o.unswept, o.sweeping = fifo{}, fifo{}, false
+		}
+	}
+}
+
+// recost is for an entry that was given another value.
+func (s *shard[K, V]) recost(p spot, cost int64) {
+	p.bucket.count(p.index)
+	o := s.order
+	old := s.costIn(s.dir.Load().of(p.slot.hash), p)
+	if old == cost {
+		return
+	}
+	o.used += cost - old
+	s.setCost(p, cost)
+	switch mark := p.mark(); {
+	case old == 0:
+		s.enter(p, cost)
+	case cost == 0:
+		s.quit(mark, old)
+		p.bucket.setMark(p.index, 0)
+	case mark&inMain == 0:
+		o.smallUsed += cost - old
+	}
+}
+
+// evict removes an entry, and reports whether there was one that is not pinned.
+func (s *shard[K, V]) evict(now int64) bool {
+	o := s.order
+	soon := s.soon(now)
+	for looks := 0; o.smallCount+o.mainCount > 0; looks++ {
+		from := ofMain
+		if o.smallCount > 0 && (o.mainCount == 0 || float64(o.smallUsed) > o.target*float64(o.share)) {
+			from = ofSmall
+		}
+		by := soon
+		if looks >= looksPerVictim {
+			by = expiry.NoDeadline
+		}
+		p, ok := s.candidate(from, by)
+		if ok {
+			o.ghosts.add(p.slot.hash, from, o.smallCount+o.mainCount)
+			s.takeAt(p, p.bucket.begin(), Evicted, now)
+			return true
+		}
+	}
+	return false
+}
+
+// soon returns the instant by which an entry must expire so that it is not kept for
+// having been read.
+func (s *shard[K, V]) soon(now int64) int64 {
+	if s.wheel == nil {
+		return math.MinInt64 // nothing expires: spare looking at deadlines
+	}
+	if now == unread {
+		var ok bool
+		if now, ok = s.cache.clock.coarse(); !ok {
+			now = s.cache.clock.real()
+		}
+	}
+	return expiry.Deadline(now, expiresSoon)
+}
+
+// candidate looks at one entry of small or at a bucket of main, and returns an
+// entry that is to go, if there is one: it was not read, or it expires by then.
+func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
+	if from == ofMain {
+		return s.comeBy(by)
+	}
+	p, ok := s.oldest()
+	if !ok || p.mark()&countMask == 0 || by != math.MinInt64 && p.slot.deadline.Load() <= by {
+		return p, ok
+	}
+	s.quit(p.mark(), s.costIn(s.dir.Load().of(p.slot.hash), p))
+	s.order.mainCount++
+	p.bucket.setMark(p.index, inMain)
+	return spot{}, false
+}
+
+// oldest takes the first record out of small, and returns its entry if it has one.
+func (s *shard[K, V]) oldest() (spot, bool) {
+	o := s.order
+	q := &o.small
+	if q.len == 0 {
+		q = &o.unswept
+	}
+	hash := q.pop()
+	if q.len > 0 {
+		s.touch([]uint32{q.peek()}) // which is next: it will have been loaded by then
+	}
+	return s.findSmall(hash, 0, 0)
+}
+
+// comeBy lets the hand go to the end of a bucket, or to an entry that is to go.
+func (s *shard[K, V]) comeBy(by int64) (spot, bool) {
+	h := &s.order.hand
+	if h.slot == slotsPerBucket {
+		h.at = s.dir.Load().of(uint32(h.at)).end(h.at) % allHashes
+		seg := s.dir.Load().of(uint32(h.at))
+		if seg.n == 0 {
+			return spot{}, false
+		}
+		seg.visits = (seg.visits + 1) % seg.n
+		h.bucket, h.slot = uint32(uint64(seg.visits)*handStride%uint64(seg.n)), 0
+	}
+	seg := s.dir.Load().of(uint32(h.at))
+	if h.bucket >= seg.n { // it was replaced by a smaller one
+		h.slot = slotsPerBucket
+		return spot{}, false
+	}
+	b := bucketAt[K, V](seg.buckets, h.bucket)
+	for control := b.control.Load(); h.slot < slotsPerBucket; {
+		p := spot{b, slotAt[K, V](b, h.slot), h.slot}
+		h.slot++
+		mark := p.mark()
+		switch {
+		case control>>(8*p.index)&0xff == 0 || mark&inMain == 0:
+		case mark&countMask == 0, by != math.MinInt64 && p.slot.deadline.Load() <= by:
+			return p, true
+		default:
+			b.setMark(p.index, mark-1)
+		}
+	}
+	return spot{}, false
+}
+
+// sweep goes on with a sweep of small, or begins one if it is due.
+func (s *shard[K, V]) sweep() {
+	o := s.order
+	if !o.sweeping {
+		if o.small.len <= 2*o.smallCount+unsweptAllowed {
+			return
+		}
+		o.sweeping = true
+		o.parity ^= swept
+		o.small, o.unswept = fifo{}, o.small
+	}
+	for range sweepPerWrite {
+		if o.unswept.len == 0 {
+			o.unswept, o.sweeping = fifo{}, false
+			return
+		}
+		hash := o.unswept.pop()
+		if p, ok := s.findSmall(hash, swept, o.parity^swept); ok {
+			p.bucket.setMark(p.index, p.mark()^swept)
+			o.small.push(hash)
+		}
+	}
+}
+
+// findSmall returns an entry in small by its hash, whose marks within mask are
+// as wanted.
+func (s *shard[K, V]) findSmall(hash, mask, want uint32) (spot, bool) {
+	seg := s.dir.Load().of(hash)
+	i := seg.home(hash)
+	tag := tagOf(hash)
+	for left := seg.n; left > 0; left-- {
+		b := bucketAt[K, V](seg.buckets, i)
+		control := b.control.Load()
+		for m := matching(control, tag); m != 0; m &= m - 1 {
+			p := spot{b, slotAt[K, V](b, slotIn(m)), slotIn(m)}
+			if p.slot.hash == hash && p.mark()&(mask|inMain) == want && s.costIn(seg, p) > 0 {
+				return p, true
+			}
+		}
+		if control < overflowOne {
+			break
+		}
+		i = seg.after(i)
+	}
+	return spot{}, false
+}
+
+// costIn returns the cost of the entry at p, in the segment seg.
+func (s *shard[K, V]) costIn(seg *segment, p spot) int64 {
+	if !s.costed {
+		return 1
+	}
+	i, _ := slotIndex[K, V](seg.buckets, p.slot)
+	return seg.beside.costs[i]
+}
+
+func (s *shard[K, V]) setCost(p spot, cost int64) {
+	if s.costed {
+		seg := s.dir.Load().of(p.slot.hash)
+		i, _ := slotIndex[K, V](seg.buckets, p.slot)
+		seg.beside.costs[i] = cost
+	}
+}
+
+// copyCost copies what belongs to a slot of old to one of seg.
+func copyCost[K, V any](seg *segment, dst *slotHead, old *segment, src *slotHead) {
+	i, _ := slotIndex[K, V](seg.buckets, dst)
+	j, _ := slotIndex[K, V](old.buckets, src)
+	seg.beside.costs[i] = old.beside.costs[j]
+}

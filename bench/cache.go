@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"time"
 )
@@ -17,6 +18,16 @@ type Cache[K comparable, V any] interface {
 	// peer cannot tell.
 	Len() int
 	Close()
+}
+
+// A Loading is a Cache that loads what is not there, and calls the loader once for all
+// who ask for a key at the same time, or tries to. A peer with Traits.Loads returns one
+// for a Config with Load.
+type Loading[K comparable, V any] interface {
+	Cache[K, V]
+	// GetOrLoad returns the value of key, the one that Config.Load returns if it is not
+	// there. A peer whose loaders get no context ignores it.
+	GetOrLoad(ctx context.Context, key K) (V, error)
 }
 
 // A Payload is what string keys point to. Values are made before the clock runs.
@@ -39,6 +50,14 @@ type Config struct {
 	// Sliding restarts an entry's lifetime with every Get.
 	Sliding bool
 
+	// Load, if not nil, is where values come from. It is a
+	// func(context.Context, K) (V, error). What was loaded lives for TTL.
+	Load any
+
+	// RefreshAfter, if not zero, is the age at which an entry is to be loaded anew in the
+	// background by the next GetOrLoad, which returns what is there.
+	RefreshAfter time.Duration
+
 	// OnExpired, if not nil, is to be called for every entry that expires: not for
 	// deleted and overwritten ones. It is a func(K, V).
 	OnExpired any
@@ -59,6 +78,10 @@ type Peer struct {
 	// all entries", "may drop writes", "values are bytes".
 	Note string
 
+	// OnlyLoads is true for a peer that another one is too, but for loading: it is asked
+	// only what needs that.
+	OnlyLoads bool
+
 	Strings func(Config) (Cache[string, *Payload], error)
 	Uint64s func(Config) (Cache[uint64, uint64], error)
 }
@@ -71,7 +94,14 @@ type Traits struct {
 	Shared   bool // goroutines may share it
 	Deletes  bool
 	Counts   bool // Len says how many
+	Loads    bool // it is a Loading for a Config with Load
+
+	// LoadsByGet says that Get of such a cache is GetOrLoad: it has no other.
+	LoadsByGet bool
 }
+
+// takesPart reports whether the peer is asked by a workload with those needs at all.
+func (p *Peer) takesPart(needs Traits) bool { return needs.Loads || !p.OnlyLoads }
 
 // register is called by each peer's file, from init.
 func register(p Peer) { peers = append(peers, p) }

@@ -82,6 +82,9 @@ func (d *driver) do(q request) (r Result, err error) {
 }
 
 func (d *driver) open(w *Workload, c Case) (err error) {
+	if !d.peer.takesPart(w.Needs) {
+		return unable("is for loading only")
+	}
 	if lacks := d.peer.Traits.lacking(w.Needs); lacks != "" {
 		return fmt.Errorf("%w: %s", ErrCannot, lacks)
 	}
@@ -120,6 +123,8 @@ func (t Traits) lacking(needs Traits) string {
 		return "no Delete"
 	case needs.Counts && !t.Counts:
 		return "does not count its entries"
+	case needs.Loads && !t.Loads:
+		return noLoading
 	}
 	return ""
 }

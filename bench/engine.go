@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -46,7 +47,7 @@ type step struct {
 	c        Case
 }
 
-// group returns the steps that the same processes go through one after the other:
+// groups returns the steps that the same processes go through one after the other:
 // those that want the same entries loaded. A step of a Fresh workload is a group of its own.
 func (p *plan) groups() [][]step {
 	key := func(s step) string { return fmt.Sprint(s.c.Keys, s.c.Entries) }
@@ -69,7 +70,6 @@ func (p *plan) groups() [][]step {
 // An engine carries out a plan.
 type engine struct {
 	plan
-	start    func(*Peer) (*process, error)
 	progress func(done, of int, what string)
 
 	rows      []Row
@@ -137,7 +137,7 @@ func (e *engine) runGroup(steps []step) {
 				defer func() { <-limit }()
 				e.report(s, 0, "loading "+peer.Name)
 				if processes[i] == nil {
-					processes[i], c.err = e.start(peer)
+					processes[i], c.err = start(peer)
 				} else {
 					processes[i].resume()
 				}
@@ -222,7 +222,7 @@ func (e *engine) runFresh(s step) {
 			if c.err != nil {
 				continue
 			}
-			if c.process, c.err = e.start(c.peer); c.err != nil {
+			if c.process, c.err = start(c.peer); c.err != nil {
 				continue
 			}
 			c.ask(request{"open", s.workload.Name, s.c})
@@ -240,6 +240,9 @@ func (e *engine) runFresh(s step) {
 func (e *engine) collect(s step, field []*contestant) {
 	for _, m := range s.workload.Metrics {
 		for _, c := range field {
+			if !c.peer.takesPart(s.workload.Needs) {
+				continue
+			}
 			row := Row{Workload: s.workload.Name, Case: s.c, Peer: c.peer.Name, Metric: m.Name}
 			for _, r := range c.results {
 				if v, ok := r.Figures[m.Name]; ok {
@@ -279,6 +282,6 @@ func (e *engine) report(s step, repetition int, who string) {
 // newResults describes the run.
 func newResults(command string, rows []Row, series []Series, started time.Time) *Results {
 	r := &Results{When: started, Command: command, Rows: rows, Series: series}
-	r.Machine, r.GoVersion, r.Versions = machine(), goVersion(), versions()
+	r.Machine, r.GoVersion, r.Versions = machine(), runtime.Version(), versions()
 	return r
 }

@@ -79,7 +79,7 @@ func runFakes(t *testing.T, workload string, cases ...Case) (rows map[string]Row
 	for _, c := range cases {
 		p.steps = append(p.steps, step{workloadNamed(workload), c})
 	}
-	e := engine{plan: p, start: start, progress: func(_, _ int, what string) {
+	e := engine{plan: p, progress: func(_, _ int, what string) {
 		if !strings.Contains(what, "loading") {
 			order = append(order, what[strings.LastIndex(what, "#"):])
 		}

@@ -20,6 +20,7 @@ require (
 	github.com/wheelcache/wheelcache v0.0.0
 	github.com/zeromicro/go-zero v1.10.3
 	golang.org/x/image v0.30.0
+	golang.org/x/sync v0.19.0
 	gonum.org/v1/plot v0.17.0
 )
 
@@ -43,7 +44,6 @@ require (
 	go.opentelemetry.io/otel/trace v1.40.0 // indirect
 	go.uber.org/automaxprocs v1.6.0 // indirect
 	go.yaml.in/yaml/v3 v3.0.5 // indirect
-	golang.org/x/sync v0.19.0 // indirect
 	golang.org/x/sys v0.41.0 // indirect
 	golang.org/x/text v0.34.0 // indirect
 )

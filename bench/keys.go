@@ -73,8 +73,8 @@ func picks(n int, dist string, seed uint64) []uint32 {
 	return drawn
 }
 
-// settle has a cache come to rest after n Sets.
-func settle(c any, _ int) {
+// settle has a cache come to rest after Sets.
+func settle(c any) {
 	flush(c)
 	runtime.GC()
 }

@@ -32,8 +32,6 @@ func field(file, pattern string) string {
 	return ""
 }
 
-func goVersion() string { return runtime.Version() }
-
 // versions returns the versions of the peers' modules that this was built with.
 func versions() map[string]string {
 	built := map[string]string{}

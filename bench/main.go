@@ -33,7 +33,7 @@ func run(args []string) error {
 		quick     = flags.Bool("quick", true, "only the quick cases")
 		full      = flags.Bool("full", false, "all cases")
 		workload  = flags.String("workload", "*", "only these workloads: names or patterns (get*), with commas between")
-		cache     = flags.String("cache", "", "only these caches, likewise; all with -full, else those of the headline")
+		cache     = flags.String("cache", "", "only these caches, likewise; all with -full, else those of the headline and their likes for loading")
 		only      = flags.String("case", "*", "only these cases, likewise: *n=1000000*dist=zipf*")
 		list      = flags.Bool("list", false, "list workloads and caches, and do nothing")
 		reps      = flags.Int("reps", 0, "repetitions; 0 is 3 for -quick and 6 for -full")
@@ -67,7 +67,7 @@ func run(args []string) error {
 		}
 	}
 	if *cache == "" {
-		*cache = strings.Join(headliners, ",")
+		*cache = strings.Join(append(slices.Clone(headliners), onlyLoad()...), ",")
 		if *full {
 			*cache = "*"
 		}
@@ -94,7 +94,7 @@ func run(args []string) error {
 	}
 
 	started := time.Now()
-	e := engine{plan: p, start: start, progress: newProgress(os.Stderr)}
+	e := engine{plan: p, progress: newProgress(os.Stderr)}
 	rows, series := e.run()
 	e.progress(0, 0, "")
 	results := newResults(strings.Join(append([]string{"go run -C bench ."}, quoted(args)...), " "), rows, series, started)
@@ -127,6 +127,16 @@ func matches(patterns, name string) bool {
 		}
 	}
 	return false
+}
+
+// onlyLoad returns the names of the peers that stand in for a headliner in loading.
+func onlyLoad() (names []string) {
+	for _, p := range peers {
+		if p.OnlyLoads {
+			names = append(names, p.Name)
+		}
+	}
+	return names
 }
 
 func peerNamed(name string) *Peer {

@@ -2,13 +2,14 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"time"
 
 	"github.com/maypok86/otter/v2"
 )
 
 func init() {
-	traits := Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true}
+	traits := Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true}
 	const module = "github.com/maypok86/otter/v2"
 	register(Peer{
 		Name: "otter", Module: module, Traits: traits,
@@ -66,6 +67,9 @@ func otterOptions[K comparable, V any](cfg Config) *otter.Options[K, V] {
 	if cfg.Sliding {
 		o.ExpiryCalculator = otter.ExpiryAccessing[K, V](cfg.TTL)
 	}
+	if cfg.RefreshAfter > 0 {
+		o.RefreshCalculator = otter.RefreshWriting[K, V](cfg.RefreshAfter)
+	}
 	if expired := onExpired[K, V](cfg); expired != nil {
 		o.OnDeletion = func(e otter.DeletionEvent[K, V]) {
 			if e.Cause == otter.CauseExpiration {
@@ -81,7 +85,11 @@ func openOtter[K comparable, V any](cfg Config, o *otter.Options[K, V], clock *o
 	if err != nil {
 		return nil, err
 	}
-	return &otterCache[K, V]{cache, cfg.TTL, clock}, nil
+	c := &otterCache[K, V]{cache, cfg.TTL, clock}
+	if load := loaderOf[K, V](cfg); load != nil {
+		return &otterLoading[K, V]{c, otter.LoaderFunc[K, V](load)}, nil
+	}
+	return c, nil
 }
 
 func (c *otterCache[K, V]) Get(key K) (V, bool) { return c.cache.GetIfPresent(key) }
@@ -104,4 +112,15 @@ func (c *otterCache[K, V]) Close() {
 	if c.clock != nil {
 		c.clock.Stop()
 	}
+}
+
+type otterLoading[K comparable, V any] struct {
+	*otterCache[K, V]
+	load otter.Loader[K, V]
+}
+
+func (c *otterLoading[K, V]) Get(key K) (V, bool) { return c.cache.GetIfPresent(key) }
+
+func (c *otterLoading[K, V]) GetOrLoad(ctx context.Context, key K) (V, error) {
+	return c.cache.Get(ctx, key, c.load)
 }

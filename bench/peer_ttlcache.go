@@ -11,8 +11,8 @@ func init() {
 	register(Peer{
 		Name:    "ttlcache",
 		Module:  "github.com/jellydator/ttlcache/v3",
-		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true},
-		Note:    "reclaims from a heap with one timer",
+		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true, LoadsByGet: true},
+		Note:    "reclaims from a heap with one timer; loads with its SuppressedLoader, which gets no context",
 		Strings: newTTLCache[string, *Payload],
 		Uint64s: newTTLCache[uint64, uint64],
 	})
@@ -28,6 +28,20 @@ func newTTLCache[K comparable, V any](cfg Config) (Cache[K, V], error) {
 	if !cfg.Sliding {
 		options = append(options, ttlcache.WithDisableTouchOnHit[K, V]())
 	}
+	load := loaderOf[K, V](cfg)
+	if load != nil {
+		if err := cfg.refreshless(); err != nil {
+			return nil, err
+		}
+		loader := ttlcache.LoaderFunc[K, V](func(c *ttlcache.Cache[K, V], key K) *ttlcache.Item[K, V] {
+			value, err := load(context.Background(), key)
+			if err != nil {
+				return nil
+			}
+			return c.Set(key, value, ttlcache.DefaultTTL)
+		})
+		options = append(options, ttlcache.WithLoader(ttlcache.NewSuppressedLoader(loader, nil)))
+	}
 	c := &ttlCache[K, V]{ttlcache.New(options...), make(chan struct{})}
 	if expired := onExpired[K, V](cfg); expired != nil {
 		c.cache.OnEviction(func(_ context.Context, why ttlcache.EvictionReason, item *ttlcache.Item[K, V]) {
@@ -40,7 +54,21 @@ func newTTLCache[K comparable, V any](cfg Config) (Cache[K, V], error) {
 		defer close(c.stopped)
 		c.cache.Start()
 	}()
+	if load != nil {
+		return ttlLoading[K, V]{c}, nil
+	}
 	return c, nil
+}
+
+// ttlLoading has its loader since it was made: every Get loads.
+type ttlLoading[K comparable, V any] struct{ *ttlCache[K, V] }
+
+func (c ttlLoading[K, V]) GetOrLoad(_ context.Context, key K) (value V, err error) {
+	item := c.cache.Get(key)
+	if item == nil {
+		return value, errNoValue
+	}
+	return item.Value(), nil
 }
 
 func (c *ttlCache[K, V]) Get(key K) (value V, ok bool) {

@@ -1,6 +1,8 @@
 package main
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"math"
 	"time"
@@ -9,12 +11,14 @@ import (
 // What the adapters share. An adapter turns a peer's own calls into a Cache and does
 // nothing else in Get and Set: a peer whose calls need more pays for more, and its Note says so.
 
-// cannot returns the error of a peer that has no way to fulfil a Config.
+// unable returns the error of a peer that has no way to fulfil a Config.
 func unable(why string) error { return fmt.Errorf("%w: %s", ErrCannot, why) }
 
 const (
 	noSliding = "no sliding expiry"
 	noReports = "does not tell what expired"
+	noLoading = "does not load"
+	noRefresh = "does not refresh ahead"
 )
 
 // plain returns why a peer with neither sliding expiry nor callbacks cannot fulfil cfg, nil if it can.
@@ -34,6 +38,25 @@ func onExpired[K comparable, V any](cfg Config) func(K, V) {
 		return nil
 	}
 	return cfg.OnExpired.(func(K, V))
+}
+
+// loaderOf returns what cfg wants to be called for what is not there, nil if nothing.
+func loaderOf[K comparable, V any](cfg Config) func(context.Context, K) (V, error) {
+	if cfg.Load == nil {
+		return nil
+	}
+	return cfg.Load.(func(context.Context, K) (V, error))
+}
+
+// errNoValue is what GetOrLoad returns where the peer does not hand on the loader's error.
+var errNoValue = errors.New("the loader returned no value")
+
+// refreshless returns why a peer that loads, but nothing ahead, cannot fulfil cfg, nil if it can.
+func (cfg Config) refreshless() error {
+	if cfg.RefreshAfter > 0 {
+		return unable(noRefresh)
+	}
+	return nil
 }
 
 // room returns the bound for caches that must have one: a quarter more than they will hold.

@@ -1,10 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"runtime"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -23,6 +25,8 @@ func Test_peers(t *testing.T) {
 		"expire":  {expires[string, *Payload], expires[uint64, uint64]},
 		"reclaim": {reclaims[string, *Payload], reclaims[uint64, uint64]},
 		"report":  {reportsExpired[string, *Payload], reportsExpired[uint64, uint64]},
+		"load":    {loads[string, *Payload], loads[uint64, uint64]},
+		"refresh": {refreshes[string, *Payload], refreshes[uint64, uint64]},
 		"slide":   {slides[string, *Payload], slides[uint64, uint64]},
 	}
 	var all sync.WaitGroup
@@ -68,14 +72,6 @@ func until(t *testing.T, what string, done func() bool) {
 		}
 		time.Sleep(pause)
 	}
-}
-
-// identity is what a value is by: bytes caches return another Payload.
-func identity(value any) uint64 {
-	if p, ok := value.(*Payload); ok {
-		return p.ID
-	}
-	return value.(uint64)
 }
 
 // shortTTL is the least that the peer can do: some count in seconds, some wake up once a second.
@@ -245,6 +241,72 @@ func reportsExpired[K comparable, V any](t *testing.T, b *Bench[K, V]) {
 	for i := range n {
 		require.Equal(t, []uint64{identity(b.Value(i))}, reports[b.Key(i)])
 	}
+}
+
+// counted returns a loader of one value, and how often it was called.
+func counted[K comparable, V any](value V) (load func(context.Context, K) (V, error), calls *atomic.Int64) {
+	calls = new(atomic.Int64)
+	return func(context.Context, K) (V, error) {
+		calls.Add(1)
+		return value, nil
+	}, calls
+}
+
+func openLoading[K comparable, V any](t *testing.T, b *Bench[K, V], cfg Config) Loading[K, V] {
+	t.Helper()
+	if lacks := b.Peer.Traits.lacking(Traits{Loads: true}); lacks != "" {
+		t.Skip(lacks)
+	}
+	l, ok := open(t, b, cfg).(Loading[K, V])
+	require.True(t, ok, "the peer says that it loads")
+	return l
+}
+
+func loads[K comparable, V any](t *testing.T, b *Bench[K, V]) {
+	load, calls := counted[K](b.Value(7))
+	c := openLoading(t, b, Config{Entries: 100, TTL: time.Hour, Load: load})
+	defer c.Close()
+	get := func(i int) {
+		got, err := c.GetOrLoad(context.Background(), b.Key(i))
+		require.NoError(t, err)
+		require.Equal(t, identity(b.Value(7)), identity(got))
+	}
+	get(0)
+	get(0)
+	require.EqualValues(t, 1, calls.Load(), "it was there")
+	c.Delete(b.Key(0))
+	get(0)
+	require.EqualValues(t, 2, calls.Load())
+	c.Set(b.Key(1), b.Value(7), time.Hour)
+	flush(c)
+	get(1)
+	require.EqualValues(t, 2, calls.Load(), "it was stored")
+	got, ok := c.Get(b.Key(0))
+	require.True(t, ok)
+	require.Equal(t, identity(b.Value(7)), identity(got))
+	_, ok = c.Get(b.Key(2))
+	require.Equal(t, b.Peer.Traits.LoadsByGet, ok)
+}
+
+// What is refreshed ahead is loaded for a second time before it has expired.
+func refreshes[K comparable, V any](t *testing.T, b *Bench[K, V]) {
+	const ttl = 2 * time.Second
+	load, calls := counted[K](b.Value(0))
+	c := openLoading(t, b, Config{Entries: 100, TTL: ttl, RefreshAfter: time.Millisecond, Load: load})
+	defer c.Close()
+	key := 0
+	until(t, "an entry is refreshed", func() bool {
+		key++
+		calls.Store(0)
+		for start := time.Now(); ; time.Sleep(time.Millisecond) {
+			_, err := c.GetOrLoad(context.Background(), b.Key(key))
+			require.NoError(t, err)
+			// It may have expired if this process has not been run for a while.
+			if twice, late := calls.Load() >= 2, time.Since(start) > ttl-ttl/10; twice || late {
+				return !late
+			}
+		}
+	})
 }
 
 func slides[K comparable, V any](t *testing.T, b *Bench[K, V]) {

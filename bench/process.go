@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"time"
@@ -15,7 +16,7 @@ type process struct {
 	peer    *Peer
 	command *exec.Cmd
 	ask     *json.Encoder
-	in      interface{ Close() error }
+	in      io.Closer
 	answers chan answer // closed when the child is gone
 }
 

@@ -49,6 +49,11 @@ func goals() []goal {
 		add(workload, Case{Threads: 2}, "ns/op", against("otter"), "≤", 0.5)
 	}
 
+	add("hit-load", Case{Variant: "-"}, "ns/op", &other{metric: getPerOp}, "≤", 1.1)
+	add("hit-load", Case{}, "allocs/op", nil, "≤", 0)
+	add("herd", Case{}, mostLoads, nil, "≤", 1)
+	add("herd-many", Case{}, mostLoads, nil, "≤", 1)
+
 	growing, sized := Case{Threads: 1, Variant: "growing"}, Case{Threads: 1, Variant: "sized"}
 	add("overwrite", Case{Threads: 1}, "ns/op", against("otter"), "≤", 0.5)
 	add("overwrite", Case{Threads: 1}, "allocs/op", nil, "≤", 0)

@@ -12,7 +12,8 @@ type Workload struct {
 	Cases []Case
 
 	// Fresh gives every repetition a new process. Otherwise one process per cache
-	// keeps what it has loaded, and repetitions and cases that want the same entries share it.
+	// keeps what it has loaded, and repetitions and cases that want the same entries
+	// share it.
 	Fresh bool
 	// Together lets the processes of all caches run at the same time: for
 	// measuring idleness.
@@ -109,9 +110,9 @@ type loaded[K comparable, V any] struct {
 	values  []V
 }
 
-// Load returns a cache that holds entries 0 to entries-1 for an hour, and
-// fresh copies of their keys; it grew from nothing. The next call with as many entries gets the same cache, so
-// a workload that changes it leaves the same keys in it.
+// Load returns a cache that holds entries 0 to entries-1 for an hour, and fresh
+// copies of their keys; it grew from nothing. The next call with as many entries gets
+// the same cache, so a workload that changes it leaves the same keys in it.
 func (b *Bench[K, V]) Load(entries int) (Cache[K, V], []K, []V, error) {
 	l := &b.loaded
 	if l.cache != nil && l.entries == entries {
@@ -136,7 +137,7 @@ func (b *Bench[K, V]) Load(entries int) (Cache[K, V], []K, []V, error) {
 			flush(c) // what drops writes that come too fast would be empty
 		}
 	}
-	settle(c, entries)
+	settle(c)
 	return c, l.lookup, l.values, nil
 }
 

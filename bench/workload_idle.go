@@ -99,7 +99,7 @@ func openSteady[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 		ttl := time.Second + time.Duration(r.Float64()*r.Float64()*float64(week-time.Second))
 		cache.Set(b.Key(i), b.Value(i), ttl)
 	}
-	settle(cache, c.Entries)
+	settle(cache)
 	return &steady[K, V]{b, cache}, nil
 }
 

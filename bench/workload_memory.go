@@ -106,7 +106,7 @@ func heapOfOne[K comparable, V any](b *Bench[K, V], n int, sized bool) (Result, 
 	for i, key := range keys {
 		cache.Set(key, values[i], time.Hour)
 	}
-	settle(cache, n)
+	settle(cache)
 	allBytes, allObjects := heapAfterGC()
 	runtime.KeepAlive(keys)
 	runtime.KeepAlive(values)
@@ -175,7 +175,7 @@ func openGC[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 	for i := range c.Entries {
 		cache.Set(b.Key(i), b.Value(i), time.Hour)
 	}
-	settle(cache, c.Entries)
+	settle(cache)
 	s := &gc[K, V]{cache: cache, kept: -1}
 	if b.Peer.Traits.Counts {
 		s.kept = float64(cache.Len()) / float64(c.Entries)

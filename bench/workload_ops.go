@@ -314,8 +314,17 @@ func openSliding[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 	if err != nil {
 		return nil, err
 	}
+	lookup := b.fill(cache, c.Entries)
+	o := newOps(c, picks(c.Entries, c.Dist, 1), getEach(cache, lookup))
+	o.close = cache.Close
+	return o, nil
+}
+
+// fill stores entries 0 to n-1 for an hour in a cache that is not for the next case, and
+// returns fresh copies of their keys.
+func (b *Bench[K, V]) fill(cache Cache[K, V], n int) (lookup []K) {
 	b.Unload() // nobody will ask it meanwhile
-	stored, lookup := make([]K, c.Entries), make([]K, c.Entries)
+	stored, lookup := make([]K, n), make([]K, n)
 	for i := range stored {
 		stored[i] = b.Key(i)
 	}
@@ -325,10 +334,8 @@ func openSliding[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 	for i, key := range stored {
 		cache.Set(key, b.Value(i), time.Hour)
 	}
-	settle(cache, c.Entries)
-	o := newOps(c, picks(c.Entries, c.Dist, 1), getEach(cache, lookup))
-	o.close = cache.Close
-	return o, nil
+	settle(cache)
+	return lookup
 }
 
 // withCopies returns the look-up keys and, after them, copies to give to Set. Were

@@ -158,7 +158,7 @@ func (s *storm[K, V]) run(lead time.Duration) (Result, error) {
 	for i, key := range s.stored[s.entries:] {
 		c.Set(key, s.values[s.entries+i], time.Hour)
 	}
-	settle(c, len(s.stored))
+	settle(c)
 	d := drain{living: len(s.stored) - s.entries, held: -1, pause: stormPoll, first: first, last: last}
 	if traits.Counts {
 		start := time.Now()

@@ -5,16 +5,14 @@ import (
 	"math"
 	"math/rand/v2"
 	"runtime"
-	"sort"
 	"time"
+
+	"github.com/wheelcache/wheelcache/bench/twitter"
 )
 
 // Workloads shaped like six of Twitter's cache clusters, as far as what is
-// published of them tells. The figures are those of March 2020 in
-// github.com/twitter/cache-trace, stat/2020Mar.md (CC BY 4.0), by the authors of "A
-// large scale analysis of hundreds of in-memory cache clusters at Twitter" (OSDI
-// 2020): size of keys, lifetimes and their shares, mix of operations, Zipf's alpha.
-// What is not in them:
+// published of them tells: size of keys, lifetimes and their shares, mix of
+// operations, Zipf's alpha. What is not in these figures:
 //
 //   - The keys are 200,000, which all start with a part of their lifetime left, as
 //     they would in a cache that has run for long.
@@ -35,47 +33,19 @@ const (
 var twitterFor = 250 * time.Millisecond
 
 // A cluster is one of them.
-type cluster struct {
-	number   int
-	keyBytes int
-	alpha    float64
-	mix      operationMix
-	ttls     []ttlShare // the commonest first
-}
+type cluster struct{ twitter.Cluster }
 
-// An operationMix has a share for each kind of operation.
-type operationMix struct {
-	get    float64 // get and gets
-	set    float64
-	add    float64 // stores what is not there
-	update float64 // cas and incr: store what is there
-}
+var clusters = clustersOf(6, 7, 18, 22, 25, 52)
 
-type ttlShare struct {
-	ttl   time.Duration
-	share float64
-}
-
-const day = 24 * time.Hour
-
-var clusters = []cluster{
-	{6, 44, 1.882, operationMix{get: 0.98, set: 0.02}, []ttlShare{
-		{520 * time.Second, 0.03}, {510 * time.Second, 0.03}, {490 * time.Second, 0.03}, {590 * time.Second, 0.03},
-		{540 * time.Second, 0.03}, {550 * time.Second, 0.03}, {570 * time.Second, 0.02}, {500 * time.Second, 0.02},
-		{580 * time.Second, 0.02}, {596 * time.Second, 0.02},
-	}},
-	{7, 17, 1.0666, operationMix{get: 0.82, set: 0.18}, []ttlShare{
-		{108 * time.Minute, 0.28}, {102 * time.Minute, 0.24}, {114 * time.Minute, 0.23}, {96 * time.Minute, 0.13},
-		{120 * time.Minute, 0.12},
-	}},
-	{18, 18, 2.0994, operationMix{get: 0.97, add: 0.01, update: 0.01}, []ttlShare{{12 * time.Hour, 1}}},
-	{22, 54, 0.7624, operationMix{get: 0.72, set: 0.10, update: 0.18}, []ttlShare{
-		{day, 0.85}, {time.Hour, 0.11}, {30 * time.Minute, 0.03},
-	}},
-	{25, 49, 0.9929, operationMix{get: 0.97, add: 0.02, update: 0.02}, []ttlShare{{30 * day, 0.99}}},
-	{52, 20, 1.2117, operationMix{get: 0.93, add: 0.04, update: 0.02}, []ttlShare{
-		{day, 0.65}, {14 * day, 0.27}, {12 * time.Hour, 0.07},
-	}},
+func clustersOf(numbers ...int) (list []cluster) {
+	for _, number := range numbers {
+		c, ok := twitter.Find(number)
+		if !ok {
+			panic(fmt.Sprintf("bench: no figures of cluster %d", number))
+		}
+		list = append(list, cluster{c})
+	}
+	return list
 }
 
 func init() {
@@ -94,14 +64,14 @@ func init() {
 	}
 	for _, cl := range clusters {
 		w.Cases = append(w.Cases, Case{Keys: "string", Entries: twitterKeys, Threads: 2,
-			Variant: fmt.Sprintf("cluster=%d", cl.number)})
+			Variant: fmt.Sprintf("cluster=%d", cl.Number)})
 	}
 	registerWorkload(w)
 }
 
 func clusterOf(c Case) (cluster, error) {
 	for _, cl := range clusters {
-		if c.Variant == fmt.Sprintf("cluster=%d", cl.number) {
+		if c.Variant == fmt.Sprintf("cluster=%d", cl.Number) {
 			return cl, nil
 		}
 	}
@@ -111,36 +81,26 @@ func clusterOf(c Case) (cluster, error) {
 // key returns a fresh copy of the i-th key.
 func (cl cluster) key(i int) string {
 	const space = "user:timeline:followers:recent:v2:status:" // so many have a name in front of the number
-	return fmt.Sprintf("%s%d", space[len(space)-(cl.keyBytes-13):], 1_000_000_000_000+mixed(i)&(1<<43-1))
+	return fmt.Sprintf("%s%d", space[len(space)-(cl.KeyBytes-13):], 1_000_000_000_000+mixed(i)&(1<<43-1))
 }
 
 // lifetimes returns the shortened lifetime of each of n keys.
 func (cl cluster) lifetimes(n int, r *rand.Rand) []time.Duration {
-	var sum float64
-	for _, t := range cl.ttls {
-		sum += t.share
-	}
 	ttls := make([]time.Duration, n)
 	for i := range ttls {
-		draw := r.Float64() * sum
-		for _, t := range cl.ttls {
-			ttls[i] = cl.shortened(t.ttl)
-			if draw -= t.share; draw < 0 {
-				break
-			}
-		}
+		ttls[i] = cl.shortened(cl.Lifetime(r))
 	}
 	return ttls
 }
 
 func (cl cluster) shortened(ttl time.Duration) time.Duration {
-	return time.Duration(math.Round(float64(ttl) / float64(cl.ttls[0].ttl) * float64(twitterCommonly)))
+	return time.Duration(math.Round(float64(ttl) / float64(cl.Lifetimes[0].TTL) * float64(twitterCommonly)))
 }
 
 func (cl cluster) longest() time.Duration {
 	var longest time.Duration
-	for _, t := range cl.ttls {
-		longest = max(longest, cl.shortened(t.ttl))
+	for _, l := range cl.Lifetimes {
+		longest = max(longest, cl.shortened(l.TTL))
 	}
 	return longest
 }
@@ -162,9 +122,9 @@ func (cl cluster) operations(n, count int, r *rand.Rand) []uint32 {
 	kinds := []struct {
 		share float64
 		do    uint32
-	}{{cl.mix.get, doGet}, {cl.mix.set, doSet}, {cl.mix.add, doAdd}, {cl.mix.update, doUpdate}}
-	sum := cl.mix.get + cl.mix.set + cl.mix.add + cl.mix.update
-	popular := zipfPicks(n, cl.alpha, count, r)
+	}{{cl.Mix.Get, doGet}, {cl.Mix.Set, doSet}, {cl.Mix.Add, doAdd}, {cl.Mix.Update, doUpdate}}
+	sum := cl.Mix.Get + cl.Mix.Set + cl.Mix.Add + cl.Mix.Update
+	popular := zipfPicks(n, cl.Alpha, count, r)
 	turn := make([]bool, n)
 	for i, key := range popular {
 		draw := r.Float64() * sum
@@ -184,22 +144,12 @@ func (cl cluster) operations(n, count int, r *rand.Rand) []uint32 {
 	return popular
 }
 
-// zipfPicks draws from n keys, the k-th most popular in proportion to k to the
-// power of -alpha; rand.Zipf wants an alpha above 1. The popular lie anywhere
-// among the keys.
+// zipfPicks draws from n keys count times.
 func zipfPicks(n int, alpha float64, count int, r *rand.Rand) []uint32 {
-	cumulated := make([]float64, n)
-	var sum float64
-	for k := range cumulated {
-		sum += math.Pow(float64(k+1), -alpha)
-		cumulated[k] = sum
-	}
-	scramble := r.Perm(n)
+	zipf := twitter.NewZipf(n, alpha, r)
 	drawn := make([]uint32, count)
 	for i := range drawn {
-		// The search may end at n only if rounding takes the draw to the sum itself.
-		k := min(sort.SearchFloat64s(cumulated, r.Float64()*sum), n-1)
-		drawn[i] = uint32(scramble[k])
+		drawn[i] = uint32(zipf.Next())
 	}
 	return drawn
 }
@@ -221,7 +171,7 @@ func openTwitter(b *Bench[string, *Payload], c Case) (Session, error) {
 		return nil, err
 	}
 	b.Unload() // nobody will ask it meanwhile
-	r := rand.New(rand.NewPCG(uint64(cl.number), 1))
+	r := rand.New(rand.NewPCG(uint64(cl.Number), 1))
 	n := c.Entries
 	ttls := cl.lifetimes(n, r)
 	left := make([]time.Duration, n) // when it starts

@@ -16,11 +16,11 @@ func Test_clusters_have_keys_of_their_size(t *testing.T) {
 		seen := map[string]bool{}
 		for i := range 1000 {
 			key := cl.key(i)
-			require.Len(t, key, cl.keyBytes)
+			require.Len(t, key, cl.KeyBytes)
 			seen[key] = true
 		}
 		require.Len(t, seen, 1000)
-		require.Len(t, cl.key(twitterKeys-1), cl.keyBytes)
+		require.Len(t, cl.key(twitterKeys-1), cl.KeyBytes)
 	}
 }
 
@@ -38,9 +38,9 @@ func Test_clusters_have_their_lifetimes_by_share(t *testing.T) {
 	require.InDelta(t, 0.07/0.99, counts[time.Second], 0.01)
 
 	for _, cl := range clusters {
-		require.Equal(t, twitterCommonly, cl.shortened(cl.ttls[0].ttl))
-		for _, other := range cl.ttls[1:] {
-			require.LessOrEqual(t, other.share, cl.ttls[0].share, "the commonest is first")
+		require.Equal(t, twitterCommonly, cl.shortened(cl.Lifetimes[0].TTL))
+		for _, other := range cl.Lifetimes[1:] {
+			require.LessOrEqual(t, other.Share, cl.Lifetimes[0].Share, "the commonest is first")
 		}
 	}
 	_, err = clusterOf(Case{Variant: "cluster=5"})
@@ -134,7 +134,7 @@ func Test_clusters_run(t *testing.T) {
 			config, cache = c, &toy{entries: map[string]toyEntry{}}
 			return cache, nil
 		}}
-		s, err := openTwitter(stringBench(peer), Case{Keys: "string", Entries: 1000, Threads: 2, Variant: fmt.Sprintf("cluster=%d", cl.number)})
+		s, err := openTwitter(stringBench(peer), Case{Keys: "string", Entries: 1000, Threads: 2, Variant: fmt.Sprintf("cluster=%d", cl.Number)})
 		require.NoError(t, err)
 		require.Equal(t, Config{Entries: 1000, TTL: cl.longest()}, config)
 		for range 2 {
@@ -142,7 +142,7 @@ func Test_clusters_run(t *testing.T) {
 			require.NoError(t, err)
 			require.Positive(t, r.Figures["ns/op"])
 			require.EqualValues(t, 1000, r.Figures["held at end"])
-			require.Positive(t, r.Figures["hit %"], cl.number)
+			require.Positive(t, r.Figures["hit %"], cl.Number)
 			require.LessOrEqual(t, r.Figures["hit %"], 100.0)
 		}
 		s.Close()

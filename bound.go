@@ -3,6 +3,7 @@ package wheelcache
 import (
 	"fmt"
 	"math"
+	"math/bits"
 	"sync/atomic"
 
 	"github.com/wheelcache/wheelcache/expiry"
@@ -37,12 +38,14 @@ import (
 type bound[K comparable, V any] struct {
 	cost     func(K, V) int64 // nil if each entry costs 1
 	overhead int64            // of an entry itself
+	shards   int              // a power of two
+	log      uint8            // of shards: they are counted at each Set
 	most     atomic.Int64     // what all entries may cost
 	free     atomic.Int64
 	turn     atomic.Uint64 // of the shard that repay looks at next
 
 	tooLarge atomic.Uint64 // values refused
-	invalid  atomic.Uint64 // values refused because their cost was negative
+	badCosts atomic.Uint64 // values refused because their cost was negative
 }
 
 const (
@@ -58,9 +61,10 @@ const (
 	fairTolerance = 8 // a shard may stay below its fair share by one part in so many
 )
 
-// newBound returns what o says of the size of the cache, or nil if there is no bound.
-func newBound[K comparable, V any](o *Options[K, V]) *bound[K, V] {
-	b := &bound[K, V]{cost: o.Cost}
+// newBound returns what o says of the size of a cache with so many shards, or nil if
+// there is no bound.
+func newBound[K comparable, V any](o *Options[K, V], shards int) *bound[K, V] {
+	b := &bound[K, V]{cost: o.Cost, shards: shards, log: uint8(bits.TrailingZeros(uint(shards)))}
 	most := o.MaxCost
 	switch {
 	case o.MaxEntries > 0:
@@ -81,14 +85,14 @@ func newBound[K comparable, V any](o *Options[K, V]) *bound[K, V] {
 
 // entries returns how many entries each shard will have when the bound is reached, or 0
 // if that is not known.
-func (b *bound[K, V]) entries(shards int) int {
+func (b *bound[K, V]) entries() int {
 	switch {
 	case b == nil || b.cost != nil:
 		return 0
 	case b.overhead > 0:
-		return int(b.most.Load() / b.overhead / int64(shards))
+		return int(b.fair() / b.overhead)
 	}
-	return int(b.most.Load() / int64(shards))
+	return int(b.fair())
 }
 
 // costed reports whether entries have costs of their own.
@@ -96,15 +100,30 @@ func (b *bound[K, V]) costed() bool {
 	return b.cost != nil || b.overhead > 0
 }
 
-// refused is the cost of a value that may not be stored.
-const refused int64 = -1
+// The costs of values that are refused: all that are less than 0.
+const (
+	tooLarge int64 = -1 // more than the whole bound
+	badCost  int64 = -2 // Options.Cost answered less than 0
+)
+
+// refuse counts a value that is not stored for its cost.
+func (b *bound[K, V]) refuse(cost int64) {
+	if cost == badCost {
+		b.badCosts.Add(1)
+	} else {
+		b.tooLarge.Add(1)
+	}
+}
 
 // costOf returns what a value costs. It calls the user's function.
 func (c *Cache[K, V]) costOf(key K, value V) int64 {
-	b := c.bound
-	if b == nil {
+	if c.bound == nil {
 		return 0
 	}
+	return c.bound.costOf(key, value)
+}
+
+func (b *bound[K, V]) costOf(key K, value V) int64 {
 	if !b.costed() {
 		return 1
 	}
@@ -112,32 +131,33 @@ func (c *Cache[K, V]) costOf(key K, value V) int64 {
 	if b.cost != nil {
 		of := b.cost(key, value)
 		if of < 0 {
-			b.invalid.Add(1)
-			return refused
+			return badCost
 		}
 		cost += min(of, math.MaxInt64-cost)
 	}
 	if cost > b.most.Load() {
-		b.tooLarge.Add(1)
-		return refused
+		return tooLarge
 	}
 	return cost
 }
 
+// fair returns a shard's fair share.
+func (b *bound[K, V]) fair() int64 { return b.most.Load() >> b.log }
+
 // chunk returns how much a shard takes of what is free.
-func (b *bound[K, V]) chunk(shards int) int64 {
-	return min(max(b.most.Load()/int64(shards)/chunksPerShare, 1), mostChunk)
+func (b *bound[K, V]) chunk() int64 {
+	return min(max(b.fair()/chunksPerShare, 1), mostChunk)
 }
 
 // borrow takes n of what is free for a shard, or more if there is much, or less if
 // there is little. It reports whether there was anything.
-func (b *bound[K, V]) borrow(o *order, n int64, shards int) bool {
+func (b *bound[K, V]) borrow(o *order, n int64) bool {
 	for {
 		free := b.free.Load()
 		if free <= 0 {
 			return false
 		}
-		taken := min(max(n, b.chunk(shards)), free)
+		taken := min(max(n, b.chunk()), free)
 		if b.free.CompareAndSwap(free, free-taken) {
 			o.share += taken
 			return true
@@ -151,18 +171,17 @@ func (s *shard[K, V]) makeWay(cost, now int64) {
 	if o.used+cost <= o.share {
 		return
 	}
-	s.takeDue(now)
-	shards := len(s.cache.shards)
+	soon := s.takeDue(now)
 	for evicted := 0; ; evicted++ {
 		missing := o.used + cost - o.share
 		if missing <= 0 {
 			return
 		}
-		if b.borrow(o, missing, shards) {
+		if b.borrow(o, missing) {
 			continue
 		}
-		fair := b.most.Load() / int64(shards)
-		if o.share < fair-fair/fairTolerance || evicted == evictPerHold || !s.evict(now) {
+		fair := b.fair()
+		if o.share < fair-fair/fairTolerance || evicted == evictPerHold || !s.evict(soon, now) {
 			o.share += missing
 			b.free.Add(-missing) // see repay
 			return
@@ -170,24 +189,28 @@ func (s *shard[K, V]) makeWay(cost, now int64) {
 	}
 }
 
-// takeDue removes what has expired, which goes before anything is evicted.
-func (s *shard[K, V]) takeDue(now int64) {
+// takeDue removes what has expired, which goes before anything is evicted. It returns
+// the instant by which an entry must expire so that it is not kept for having been read.
+func (s *shard[K, V]) takeDue(now int64) (soon int64) {
+	if s.wheel == nil {
+		return math.MinInt64 // nothing expires: spare looking at clock and deadlines
+	}
 	if now == unread {
-		if coarse, ok := s.cache.clock.coarse(); ok {
-			now = coarse
-		} else {
+		var ok bool
+		if now, ok = s.cache.clock.coarse(); !ok {
 			now = s.cache.clock.real()
 		}
 	}
 	if s.next.Load() <= now {
 		s.advanceLocked(now, evictPerHold, 0)
 	}
+	return expiry.Deadline(now, expiresSoon)
 }
 
 // giveBack returns what the shard does not need, if it is much.
 func (s *shard[K, V]) giveBack() {
 	o, b := s.order, s.cache.bound
-	chunk := b.chunk(len(s.cache.shards))
+	chunk := b.chunk()
 	if unused := o.share - o.used; unused > 2*chunk {
 		o.share -= unused - chunk
 		b.free.Add(unused - chunk)
@@ -198,12 +221,12 @@ func (s *shard[K, V]) giveBack() {
 func (c *Cache[K, V]) repay() {
 	b := c.bound
 	now := c.clock.read()
-	n := uint64(len(c.shards))
+	n := uint64(b.shards)
 	for looked := uint64(0); b.free.Load() < 0 && looked < 2*n; looked++ {
 		s := &c.shards[b.turn.Add(1)%n]
 		fair := int64(0) // at last, from whoever has anything
 		if looked < n {
-			fair = b.most.Load() / int64(n)
+			fair = b.fair()
 		}
 		for s.repay(fair, now) {
 			looked = 0
@@ -221,8 +244,9 @@ func (s *shard[K, V]) repay(fair, now int64) bool {
 	if missing <= 0 {
 		return false
 	}
+	soon := s.takeDue(now)
 	for range evictPerHold {
-		if o.share-o.used >= missing || !s.evict(now) {
+		if o.share-o.used >= missing || !s.evict(soon, now) {
 			break
 		}
 		missing = min(missing, -b.free.Load()) // evict may have given back some

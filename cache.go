@@ -71,7 +71,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 		c.traits = expiry.TraitsOf(o.Expiry)
 		c.slides = !c.traits.ReadKeeps
 	}
-	c.bound = newBound(&o)
+	c.bound = newBound(&o, o.Shards)
 	c.loading.init(o.TTL, o.LoadTimeout, o.NegativeTTL, o.ErrorTTL, o.RefreshAfter, o.RefreshFraction, o.EarlyRefresh, o.MaxRefreshes)
 	c.path = pathOf[K](c.hash.kind, c.slides)
 	c.clock.init(o.Clock, o.ExactClock)
@@ -204,7 +204,7 @@ func (c *Cache[K, V]) Set(key K, value V) {
 func (c *Cache[K, V]) SetTTL(key K, value V, ttl time.Duration) {
 	c.removals.awaitRoom()
 	if ttl <= 0 {
-		c.setGone(key, value, Expired)
+		c.setGone(key, value, c.costOf(key, value))
 		return
 	}
 	now := c.clock.read()
@@ -220,7 +220,7 @@ func (c *Cache[K, V]) SetDeadline(key K, value V, t time.Time) {
 	c.removals.awaitRoom()
 	deadline, now := c.clock.instant(t)
 	if expiry.Expired(deadline, now) {
-		c.setGone(key, value, Expired)
+		c.setGone(key, value, c.costOf(key, value))
 		return
 	}
 	c.store(key, value, deadline, now)
@@ -246,8 +246,8 @@ func (c *Cache[K, V]) deadline(ttl time.Duration, now int64) int64 {
 // room.
 func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
 	cost := c.costOf(key, value)
-	if cost == refused {
-		c.setGone(key, value, Evicted)
+	if cost < 0 {
+		c.setGone(key, value, cost)
 		return
 	}
 	s, hash := c.at(key)
@@ -278,9 +278,9 @@ func (c *Cache[K, V]) settle(wake int64) {
 	}
 }
 
-// setGone stores a value that leaves on arrival: because it is expired, or because it
-// is refused. The caller has waited for room.
-func (c *Cache[K, V]) setGone(key K, value V, cause Cause) {
+// setGone stores a value that leaves on arrival: because of its cost, or else because it
+// is expired. The caller has waited for room.
+func (c *Cache[K, V]) setGone(key K, value V, cost int64) {
 	now := c.clock.now()
 	s, hash := c.at(key)
 	s.lock()
@@ -290,7 +290,7 @@ func (c *Cache[K, V]) setGone(key K, value V, cause Cause) {
 		return
 	}
 	s.supersede(key)
-	s.putGone(hash, key, value, cause, now)
+	s.putGone(hash, key, value, cost, now)
 	s.mu.Unlock()
 	c.settle(expiry.NoDeadline)
 }
@@ -429,7 +429,7 @@ func (c *Cache[K, V]) Stats() Stats {
 		st.Pending = r.pending()
 	}
 	if b := c.bound; b != nil {
-		st.TooLarge, st.BadCosts = b.tooLarge.Load(), b.invalid.Load()
+		st.TooLarge, st.BadCosts = b.tooLarge.Load(), b.badCosts.Load()
 	}
 	for i := range c.shards {
 		s := &c.shards[i]

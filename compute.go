@@ -129,7 +129,7 @@ func (s *shard[K, V]) applyNew(hash uint32, key K, ch change[V], b box, now int6
 	case ch.op != changeStore:
 		return expiry.NoDeadline, false
 	case s.leavesAtOnce(ch, now):
-		s.arriveGone(key, ch.value, causeOfLeaving(ch.cost), now)
+		s.arriveGone(key, ch.value, ch.cost, now)
 		return expiry.NoDeadline, true
 	}
 	return s.putNew(hash, key, ch.value, b, ch.deadline, ch.cost, now), true
@@ -137,24 +137,16 @@ func (s *shard[K, V]) applyNew(hash uint32, key K, ch change[V], b box, now int6
 
 // leavesAtOnce reports whether a value that is to be stored is not to stay.
 func (s *shard[K, V]) leavesAtOnce(ch change[V], now int64) bool {
-	return ch.cost == refused || s.cache.clock.expired(ch.deadline, now)
-}
-
-// causeOfLeaving returns why a value with that cost left on arrival.
-func causeOfLeaving(cost int64) Cause {
-	if cost == refused {
-		return Evicted
-	}
-	return Expired
+	return ch.cost < 0 || s.cache.clock.expired(ch.deadline, now)
 }
 
 // applyAt does a change of the entry at p, whose bucket has been opened.
 func (s *shard[K, V]) applyAt(p spot, opened uint32, live bool, ch change[V], b box, now int64) (wake int64, done bool) {
 	switch {
-	case ch.op == changeStore && s.leavesAtOnce(ch, now), ch.op == changeValue && live && ch.cost == refused:
+	case ch.op == changeStore && s.leavesAtOnce(ch, now), ch.op == changeValue && live && ch.cost < 0:
 		key := peekKey[K](p.slot)
 		s.takeAt(p, opened, Replaced, now)
-		s.arriveGone(key, ch.value, causeOfLeaving(ch.cost), now)
+		s.arriveGone(key, ch.value, ch.cost, now)
 	case ch.op == changeStore:
 		return s.putAt(p, opened, ch.value, b, ch.deadline, s.latest(now), ch.cost, now), true
 	case ch.op == changeRemove:
@@ -249,7 +241,7 @@ func (c *Cache[K, V]) Compute(key K, f func(old V, ok bool) (V, Op)) (actual V, 
 			remaining := expiry.Remaining(e.deadline, at)
 			ttl := c.lifetime(key, value, e.live, remaining) //wheelcache:underlock documented: and so does the policy
 			cost := c.costOf(key, value)                     //wheelcache:underlock documented: and Options.Cost
-			if ok = ttl > 0 && cost != refused; ok {
+			if ok = ttl > 0 && cost >= 0; ok {
 				actual = value
 			}
 			return change[V]{op: changeStore, value: value, deadline: deadlineAfter(at, ttl, e.live, remaining, e.deadline), cost: cost}

@@ -325,9 +325,9 @@ func (s *shard[K, V]) landValue(r route[K, V], f *flight[V], l loaded[V]) (wake 
 	case s.cache.closed.Load():
 		s.cache.refused.Add(1)
 		s.loads.stats.Discarded++
-	case l.ttl <= 0 || l.cost == refused:
+	case l.ttl <= 0 || l.cost < 0:
 		s.loads.failures.forget(r.key)
-		s.putGone(r.hash, r.key, l.value, causeOfLeaving(l.cost), l.now)
+		s.putGone(r.hash, r.key, l.value, l.cost, l.now)
 	default:
 		s.loads.failures.forget(r.key)
 		return s.put(r.hash, r.key, l.value, b, l.deadline, l.cost, l.now)

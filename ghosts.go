@@ -22,21 +22,23 @@ const (
 )
 
 const (
-	ghostSet      = 8 // cells
-	stampBits     = 16
-	fewGhosts     = 8 * ghostSet
-	unitsPerCells = 1 << 12
-	soonPart      = 20 // a ghost is back soon if it was evicted within a twentieth of the entries' number
+	ghostSet   = 8 // cells
+	fewGhosts  = 8 * ghostSet
+	cellsInAge = 1 << 12 // the unit of ages is one eviction for so many cells
+	soonPart   = 20      // a ghost is back soon if it was evicted within a twentieth of the entries' number
+
+	// A cell: | hash 15 | part 1 | stamp 16 |
+	stampBits = 16
+	hashShift = stampBits + 1
 )
 
-// | hash 15 | part 1 | stamp 16 |
 func cellOf(hash uint32, from part, stamp uint32) uint32 {
-	return fingerprint(hash)<<17 | uint32(from)<<16 | stamp&(1<<stampBits-1)
+	return fingerprint(hash)<<hashShift | uint32(from)<<stampBits | uint32(uint16(stamp))
 }
 
 // fingerprint is never 0, so that no cell is.
 func fingerprint(hash uint32) uint32 {
-	return max(hash*0x9e3779b1>>17, 1)
+	return max(hash*0x9e3779b1>>hashShift, 1)
 }
 
 func (g *ghosts) set(hash uint32) []uint32 {
@@ -63,7 +65,7 @@ func (g *ghosts) take(hash uint32) (from part, age uint32, ok bool) {
 	}
 	set := g.set(hash)
 	for i, cell := range set {
-		if cell>>17 == fingerprint(hash) {
+		if cell>>hashShift == fingerprint(hash) {
 			from, age = g.age(cell)
 			set[i] = 0
 			return from, age, age <= uint32(len(g.cells))
@@ -92,11 +94,12 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 	set[oldest] = cellOf(hash, from, g.count[from]/g.unit)
 }
 
-// resize forgets all ghosts, which is the simplest: it happens when the bound is
-// reached for the first time, and after changes by half.
+// resize forgets all ghosts, which is the simplest. It happens when evictions begin, and
+// again whenever the shard has got a quarter more entries than then, or fewer than a
+// quarter.
 func (g *ghosts) resize(entries int) {
 	n := (max(entries+entries/4, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
 	g.cells = make([]uint32, n)
-	g.unit = uint32(max(n/unitsPerCells, 1))
+	g.unit = uint32(max(n/cellsInAge, 1))
 	g.count = [2]uint32{}
 }

@@ -236,12 +236,13 @@ func (s *shard[K, V]) recost(p spot, cost int64) {
 	case mark&inMain == 0:
 		o.smallUsed += cost - old
 	}
+	s.giveBack()
 }
 
-// evict removes an entry, and reports whether there was one that is not pinned.
-func (s *shard[K, V]) evict(now int64) bool {
+// evict removes an entry, and reports whether there was one that is not pinned. What
+// expires by the instant soon is not kept for having been read.
+func (s *shard[K, V]) evict(soon, now int64) bool {
 	o := s.order
-	soon := s.soon(now)
 	for looks := 0; o.smallCount+o.mainCount > 0; looks++ {
 		from := ofMain
 		if o.smallCount > 0 && (o.mainCount == 0 || float64(o.smallUsed) > o.target*float64(o.share)) {
@@ -259,21 +260,6 @@ func (s *shard[K, V]) evict(now int64) bool {
 		}
 	}
 	return false
-}
-
-// soon returns the instant by which an entry must expire so that it is not kept for
-// having been read.
-func (s *shard[K, V]) soon(now int64) int64 {
-	if s.wheel == nil {
-		return math.MinInt64 // nothing expires: spare looking at deadlines
-	}
-	if now == unread {
-		var ok bool
-		if now, ok = s.cache.clock.coarse(); !ok {
-			now = s.cache.clock.real()
-		}
-	}
-	return expiry.Deadline(now, expiresSoon)
 }
 
 // candidate looks at one entry of small or at a bucket of main, and returns an

@@ -77,7 +77,7 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	if c.bound != nil {
 		s.order, s.costed = &order{target: firstTarget}, c.bound.costed()
 	}
-	s.table.init(capacity, c.bound.entries(len(c.shards)), phase, empty)
+	s.table.init(capacity, c.bound.entries(), phase, empty)
 	s.cache = c
 	s.next.Store(expiry.NoDeadline)
 }
@@ -221,25 +221,30 @@ func (s *shard[K, V]) tell(slot *slotHead, cause Cause, now int64) {
 	}
 }
 
-// putGone is put for a value that leaves on arrival, by that cause.
-func (s *shard[K, V]) putGone(hash uint32, key K, value V, cause Cause, now int64) {
+// putGone is put for a value that leaves on arrival: because of its cost if that is
+// less than 0, else because it is expired.
+func (s *shard[K, V]) putGone(hash uint32, key K, value V, cost, now int64) {
 	if p, ok := s.find(hash, key); ok {
 		s.takeAt(p, p.bucket.begin(), Replaced, now)
 	}
-	s.arriveGone(key, value, cause, now)
+	s.arriveGone(key, value, cost, now)
 }
 
 // arriveGone reports a value that has left on arrival. It never was in the table; its
 // deadline is the moment of the call.
-func (s *shard[K, V]) arriveGone(key K, value V, cause Cause, now int64) {
+func (s *shard[K, V]) arriveGone(key K, value V, cost, now int64) {
 	if now == unread {
 		now = s.cache.clock.real()
 	}
-	s.sets++
-	s.removed[cause]++
-	if cause == Expired {
+	cause := Expired
+	if cost < 0 {
+		cause = Evicted
+		s.cache.bound.refuse(cost)
+	} else {
 		s.cache.lateness.record(0)
 	}
+	s.sets++
+	s.removed[cause]++
 	if r := s.cache.removals; r != nil {
 		r.push(event[K, V]{key, value, cause, now, 0})
 	}
@@ -407,10 +412,13 @@ func (s *shard[K, V]) expireDue(p spot) bool {
 // drop removes the entry at p, whose bucket has been opened. It reports whether its
 // segment is sparse.
 func (s *shard[K, V]) drop(p spot, opened uint32) (sparse bool) {
-	if s.order != nil {
-		s.leave(s.dir.Load().of(p.slot.hash), p)
+	if s.order == nil {
+		return s.remove(p, opened)
 	}
-	return s.remove(p, opened)
+	s.leave(s.dir.Load().of(p.slot.hash), p)
+	sparse = s.remove(p, opened)
+	s.sweep()
+	return sparse
 }
 
 // tend keeps the wheel in shape: it rebuilds one with too many orphans, or with

@@ -372,7 +372,7 @@ type spot struct {
 	index  int // of the slot in the bucket
 }
 
-// find returns the spot of key. (sight, find and findRecord walk the same way, but
+// find returns the spot of key. (sight, find, findRecord and findSmall walk the same way, but
 // each looks for something else at each match; a function value for that costs
 // more than the walk.)
 func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {

@@ -67,6 +67,7 @@ const (
 	doRefresh
 	doPause
 	doResume
+	doResize
 	operations
 
 	doClose = 255
@@ -80,16 +81,22 @@ func replay(t testing.TB, data []byte) {
 	p := &program{data}
 	switch p.next() % 3 {
 	case 0:
-		replayAs(t, p, func(i int) uint64 { return uint64(i) }, func(i int) uint64 { return uint64(i) }, func(k uint64) int { return int(k) })
+		replayAs(t, p, func(i int) uint64 { return uint64(i) }, func(i int) uint64 { return uint64(i) }, func(k uint64) int { return int(k) }, func(v uint64) int { return int(v) })
 	case 1:
-		replayAs(t, p, strconv.Itoa, func(i int) [5]int { return [5]int{i, -i} }, func(k string) int { i, _ := strconv.Atoi(k); return i })
+		replayAs(t, p, strconv.Itoa, func(i int) [5]int { return [5]int{i, -i} }, func(k string) int { i, _ := strconv.Atoi(k); return i }, func(v [5]int) int { return v[0] })
 	case 2:
 		replayAs(t, p, func(i int) [5]int { return [5]int{4: i} }, func(i int) any {
 			if i%2 == 0 {
 				return i
 			}
 			return strconv.Itoa(i)
-		}, func(k [5]int) int { return k[4] })
+		}, func(k [5]int) int { return k[4] }, func(v any) int {
+			if s, ok := v.(string); ok {
+				i, _ := strconv.Atoi(s)
+				return i
+			}
+			return v.(int)
+		})
 	}
 }
 
@@ -109,9 +116,10 @@ func (p oddPolicy[K, V]) Read(k K, v V, remaining time.Duration) time.Duration {
 	return p.read(k, v, remaining)
 }
 
-func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value func(int) V, index func(K) int) {
+func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value func(int) V, index func(K) int, number func(V) int) {
 	var o Options[K, V]
-	o.Tick = []time.Duration{0, time.Microsecond, time.Millisecond, 1234567}[p.next()%4]
+	ticks := p.next()
+	o.Tick = []time.Duration{0, time.Microsecond, time.Millisecond, 1234567}[ticks%4]
 	o.Slots = []int{0, 1, 8, 64}[p.next()%4]
 	o.Shards = []int{1, 2, 4}[p.next()%3]
 	tick, slots := o.Tick, time.Duration(max(o.Slots, firstSlots))
@@ -188,8 +196,51 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 			o.RefreshFraction = 0.75
 		}
 	}
+	// Some entries are pinned, some cost less than nothing, some more than any bound.
+	cost := func(k K, v V) int64 {
+		switch c := int64(index(k)*7+number(v)) % 50; {
+		case c < 5:
+			return 0
+		case c == 5:
+			return -1
+		case c == 6:
+			return math.MaxInt64
+		default:
+			return c
+		}
+	}
+	bounds := boundOf(ticks)
+	most := []int64{1, 2, 5, 16, 64, 100, 200, 400}[bounds%8]
+	switch bounds / 8 {
+	case byEntries:
+		o.MaxEntries = int(most)
+	case byCost:
+		most *= 10
+		o.MaxCost, o.Cost = most, cost
+	case byMemory:
+		most *= 60
+		o.MaxMemory = most
+	case byMemoryAndCost:
+		most *= 100
+		o.MaxMemory, o.Cost = most, cost
+	}
 	w := newModelled(t, o, rules)
 	w.model.maxAge = maxAge
+	if b := w.cache.bound; b != nil {
+		w.boundBy(most, func(k K, v V) int64 {
+			switch {
+			case b.cost == nil && b.overhead == 0:
+				return 1
+			case b.cost == nil:
+				return b.overhead
+			}
+			c := cost(k, v)
+			if c >= 0 {
+				c += min(b.overhead, math.MaxInt64-c)
+			}
+			return c
+		})
+	}
 	if size%4 < 3 {
 		// Small segments, so that few entries are enough to split and merge them.
 		for i := range w.cache.shards {
@@ -289,6 +340,8 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 			w.pause()
 		case doResume:
 			w.resume()
+		case doResize:
+			w.resize(1 + int64(a)*int64(b)*most/1000)
 		case doClose:
 			w.close()
 		}
@@ -304,7 +357,25 @@ func replayAs[K, V comparable](t testing.TB, p *program, key func(int) K, value 
 	w.close()
 }
 
-// header begins a program: types, tick, slots, shards, lifetime, policy, hash
+// Kinds of bounds, in the upper six bits of the byte that says how long ticks are: half
+// of all have one.
+const (
+	noBound byte = iota
+	byEntries
+	byCost
+	byMemory
+	byMemoryAndCost
+)
+
+// boundOf returns the kind of a bound, times 8, and which of eight sizes it has.
+func boundOf(ticks byte) byte {
+	if b := ticks / 4; b >= 32 {
+		return b - 32 + 8*byEntries
+	}
+	return noBound
+}
+
+// header begins a program: types, tick and bound, slots, shards, lifetime, policy, hash
 // and size.
 func header(types, tick, slots, shards, ttl, policy, hash, size byte) []byte {
 	return []byte{types, tick, slots, shards, ttl, policy, hash, size}
@@ -337,6 +408,13 @@ func FuzzCache(f *testing.F) {
 				doAdvance, 0, 4, doDeleteMany, 0, 90, doMoveMany, 20, 200, doAdvance, 0, 11, doDeleteMany, 0, 255,
 				doSetMany, 0, 255, doDeleteFunc, 1, 3, doDeleteFunc, 0, 1, doClear, 0, 0, doSetMany, 7, 50))
 		}
+	}
+	for bounds := range byte(32) {
+		f.Add(append(header(bounds%3, (32+bounds)*4, 0, bounds, 11, bounds, 0, bounds),
+			doSetMany, 0, 100, doSetMany, 40, 200, doGetMany, 0, 50, doMoveMany, 0, 40, doSetMany, 10, 250, doAdvance, 0, 4,
+			doGetMany, 70, 90, doSetMany, 90, 200, doDeleteMany, 0, 90, doResize, 9, 99, doSetMany, 0, 255, doResize, 20, 200,
+			doSetMany, 200, 255, doCompareAndSwap, 33, 0, doReplace, 34, 0, doGetOrLoad, 90, 0, doLoadAll, 90, 32, doClear, 0, 0, doSetMany, 7, 50))
+		f.Add(append(header(bounds%3, (32+bounds)*4, bounds, 0, 0, bounds, bounds, bounds), all[:len(all)/6*3]...))
 	}
 	for off := range byte(3) { // of the horizon
 		f.Add(append(header(0, 1, 2, 0, 0, 1, 0, 0),

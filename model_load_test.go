@@ -294,6 +294,7 @@ func (w *modelled[K, V]) getOrLoad(k K, a loadAnswer[V]) {
 		})
 		same(w.t, "GetOrLoad", want, got)
 		w.sameError("GetOrLoad", wantErr, err)
+		w.evictions()
 		if !may {
 			return
 		}
@@ -302,6 +303,7 @@ func (w *modelled[K, V]) getOrLoad(k K, a loadAnswer[V]) {
 		if f != nil {
 			<-f.done
 			w.model.Refresh(k, a)
+			w.evictions()
 			return
 		}
 		if !must {
@@ -329,6 +331,7 @@ func (w *modelled[K, V]) loadAll(keys []K, a loadAnswer[V], has func(K) bool) {
 	if !maps.Equal(want, got) {
 		require.Equal(w.t, want, got, "LoadAll")
 	}
+	w.evictions()
 }
 
 func (w *modelled[K, V]) refresh(k K, a loadAnswer[V]) {
@@ -346,6 +349,7 @@ func (w *modelled[K, V]) refresh(k K, a loadAnswer[V]) {
 	if begun {
 		<-f.done
 		w.model.Refresh(k, a)
+		w.evictions()
 	}
 }
 

@@ -28,6 +28,7 @@ type model[K, V comparable] struct {
 	events map[K][]modelEvent[V]
 	stats  Stats
 
+	bound   *modelBound[K, V] // nil for none
 	loading modelLoading
 	failed  map[K]modelFailure // remembered
 	paused  bool
@@ -44,6 +45,7 @@ type modelEntry[V comparable] struct {
 	deadline int64 // math.MaxInt64: never
 	latest   int64 // that the deadline may be: never if there is no greatest age
 	reclaim  int64 // when Flush has to remove it: its deadline, but for one tick in 2^32
+	cost     int64
 }
 
 // A modelEvent is a removal, but for its key.
@@ -127,6 +129,8 @@ func (m *model[K, V]) event(key K, value V, cause Cause, deadline int64) {
 		m.stats.Replaced++
 	case Cleared:
 		m.stats.Cleared++
+	case Evicted:
+		m.stats.Evicted++
 	}
 	m.events[key] = append(m.events[key], e)
 }
@@ -162,11 +166,16 @@ func (m *model[K, V]) store(key K, value V, ttl time.Duration) {
 	if m.held[key] != nil {
 		m.leave(key, Replaced)
 	}
-	if ttl <= 0 {
+	cost := m.costOf(key, value)
+	switch {
+	case cost < 0:
+		m.refuse(key, value, cost)
+		return
+	case ttl <= 0:
 		m.event(key, value, Expired, m.now)
 		return
 	}
-	e := &modelEntry[V]{value: value, latest: never}
+	e := &modelEntry[V]{value: value, latest: never, cost: cost}
 	if m.maxAge > 0 {
 		e.latest = m.after(m.maxAge)
 	}
@@ -229,6 +238,10 @@ func (m *model[K, V]) overwrite(key K, value V) bool {
 	delete(m.failed, key)
 	m.stats.Sets++
 	m.event(key, e.value, Replaced, e.deadline)
+	if e.cost = m.costOf(key, value); e.cost < 0 {
+		delete(m.held, key)
+		m.refuse(key, value, e.cost)
+	}
 	e.value = value
 	return true
 }
@@ -322,7 +335,7 @@ func (m *model[K, V]) Compute(key K, op Op, value V) (actual V, ok bool) {
 	}
 	ttl := m.lifetime(key, value)
 	m.store(key, value, ttl)
-	if ttl <= 0 {
+	if ttl <= 0 || m.costOf(key, value) < 0 {
 		return actual, false
 	}
 	return value, true
@@ -385,6 +398,7 @@ type modelled[K, V comparable] struct {
 
 	mu     sync.Mutex
 	events map[K][]modelEvent[V] // that the cache has delivered
+	chosen []K                   // keys of those that were the cache's choice, as far as is known
 }
 
 func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRules[K, V]) *modelled[K, V] {
@@ -400,6 +414,9 @@ func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRul
 			deadline = int64(r.Deadline.Sub(w.epoch))
 		}
 		w.events[r.Key] = append(w.events[r.Key], modelEvent[V]{r.Value, r.Cause, deadline, r.Late})
+		if r.Cause == Evicted || r.Cause == Expired {
+			w.chosen = append(w.chosen, r.Key)
+		}
 	}
 	w.cache = mustNew(t, o)
 	w.model = newModel(o.TTL, w.cache.tick, rules)
@@ -454,6 +471,7 @@ func (w *modelled[K, V]) flush() {
 	}
 	want := m.stats
 	want.Entries = m.Len()
+	want.Cost = m.used()
 	want.Waiting = got.Waiting
 	want.MissedTicks = got.MissedTicks // it depends on when the driver runs
 	want.Lateness.Counts = got.Lateness.Counts
@@ -514,11 +532,13 @@ func (w *modelled[K, V]) at(instant int64) time.Time {
 func (w *modelled[K, V]) set(k K, v V) {
 	w.model.Set(k, v)
 	w.cache.Set(k, v)
+	w.evictions()
 }
 
 func (w *modelled[K, V]) setTTL(k K, v V, ttl time.Duration) {
 	w.model.SetTTL(k, v, ttl)
 	w.cache.SetTTL(k, v, ttl)
+	w.evictions()
 }
 
 // setDeadline sets the deadline that is ttl from now; expiry.Never is the zero
@@ -531,6 +551,7 @@ func (w *modelled[K, V]) setDeadline(k K, v V, ttl time.Duration) {
 	}
 	w.model.SetTTL(k, v, ttl)
 	w.cache.SetDeadline(k, v, at)
+	w.evictions()
 }
 
 func (w *modelled[K, V]) replace(k K, v V) {
@@ -538,6 +559,7 @@ func (w *modelled[K, V]) replace(k K, v V) {
 	got, ok := w.cache.Replace(k, v)
 	same(w.t, "Replace", wantOK, ok)
 	same(w.t, "Replace", want, got)
+	w.evictions()
 }
 
 func (w *modelled[K, V]) getOrSet(k K, v V) {
@@ -545,6 +567,7 @@ func (w *modelled[K, V]) getOrSet(k K, v V) {
 	got, ok := w.cache.GetOrSet(k, v)
 	same(w.t, "GetOrSet", wantOK, ok)
 	same(w.t, "GetOrSet", want, got)
+	w.evictions()
 }
 
 func (w *modelled[K, V]) move(k K, ttl time.Duration) {
@@ -576,6 +599,7 @@ func (w *modelled[K, V]) compute(k K, op Op, v V) {
 	})
 	same(w.t, "Compute", wantOK, ok)
 	same(w.t, "Compute", want, got)
+	w.evictions()
 }
 
 func (w *modelled[K, V]) deleteFunc(match func(K, V) bool) {
@@ -584,6 +608,7 @@ func (w *modelled[K, V]) deleteFunc(match func(K, V) bool) {
 
 func (w *modelled[K, V]) compareAndSwap(k K, old, v V) {
 	same(w.t, "CompareAndSwap", w.model.CompareAndSwap(k, old, v), CompareAndSwap(w.cache, k, old, v))
+	w.evictions()
 }
 
 func (w *modelled[K, V]) compareAndDelete(k K, old V) {

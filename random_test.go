@@ -18,18 +18,18 @@ var (
 
 // A configuration is what a program says of its cache, but for the lifetime.
 type configuration struct {
-	types, tick, slots, shards, policy, hash, size, loads byte
+	types, tick, bound, slots, shards, policy, hash, size, loads byte
 }
 
 const (
 	headerLen         = 8
 	programSteps      = (longestProgram - headerLen) / 3
-	allConfigurations = 3 * 4 * 4 * 3 * 14 * 5 * 4 * 64
+	allConfigurations = 3 * 4 * 33 * 4 * 3 * 14 * 5 * 4 * 64
 )
 
 // configured returns the configuration that replay reads from a header.
 func configured(h []byte) configuration {
-	return configuration{h[0] % 3, h[1] % 4, h[2] % 4, h[3] % 3, h[5] % 14, h[6] % 5, h[7] % 4, h[7] / 4}
+	return configuration{h[0] % 3, h[1] % 4, boundOf(h[1]), h[2] % 4, h[3] % 3, h[5] % 14, h[6] % 5, h[7] % 4, h[7] / 4}
 }
 
 // operationsIn counts what a program does: one operation per step, but for those

@@ -58,7 +58,8 @@ import (
 // Each key has one owner, the only worker that changes it, except for a few hot
 // ones, which are changed by all and of which only the values are checked. Clear
 // and DeleteFunc sweep classes of keys; a counter of each class tells which
-// entries they may have taken, and which they must have.
+// entries they may have taken, and which they must have. What a cache with a bound
+// holds may leave at any time: there, only that it does not stay is certain.
 
 var (
 	soakTime   = flag.Duration("soak", 0, "how long TestSoak lasts; 0 skips it")
@@ -424,6 +425,7 @@ type glimpse struct {
 	from, until    int64  // the test's clock before the call and after it
 	horizon        int64  // the cache's, before the call
 	sweptA, sweptB uint32 // the class's counter of sweeps, before and after
+	evicts         bool   // the cache does
 
 	saw        soakSight
 	number     uint64 // of the key that the value says it belongs to
@@ -442,7 +444,7 @@ const (
 
 // certain reports whether the entry is there for certain during the whole call.
 func (f soakFact) certain(g *glimpse) bool {
-	return g.until < f.earliest && f.unswept(g)
+	return !g.evicts && g.until < f.earliest && f.unswept(g)
 }
 
 func (f soakFact) unswept(g *glimpse) bool {
@@ -611,6 +613,7 @@ type soaked[K, V comparable] struct {
 	keeps   bool                                            // storing keeps the deadline of a live entry
 	slide   soakSlide
 	bytes   uint64 // of heap that an entry may take
+	most    int64  // the bound at first, 0 for none
 
 	cache   *Cache[K, V]
 	offset  int64 // of the cache's instants
@@ -676,6 +679,7 @@ type soakAccount struct {
 func newSoaked[K, V comparable](s *soaker, name string, coding soakCoding[K, V], o Options[K, V], told bool) *soaked[K, V] {
 	c := &soaked[K, V]{soak: s, options: o, coding: coding, lines: make([]soakLine, s.lines), bytes: 400}
 	c.books.name = name
+	c.most = max(int64(o.MaxEntries), o.MaxCost)
 	c.life = func(uint64, uint32) time.Duration { return cmp.Or(o.TTL, expiry.Never) }
 	if told {
 		c.options.OnRemoval = c.removed
@@ -778,7 +782,7 @@ func (c *soaked[K, V]) judgeRemoval(r Removal[K, V]) error {
 	switch {
 	case !whole || n != c.coding.number(r.Key):
 		return errors.New("the value is not of that key")
-	case r.Cause < Expired || r.Cause >= causes || r.Cause == Evicted:
+	case r.Cause < Expired || r.Cause >= causes || r.Cause == Evicted && c.most == 0:
 		return errors.New("nothing should be removed for that cause")
 	case r.Cause == Expired && (now < deadline || r.Late < 0 || int64(r.Late) > now-deadline):
 		return fmt.Errorf("it is %v now", time.Duration(now))
@@ -832,6 +836,7 @@ const (
 	soakFlush
 	soakLen
 	soakStats
+	soakResize
 	soakOnHot // several
 
 	soakOps
@@ -840,7 +845,7 @@ const (
 func (o soakOp) String() string {
 	return [...]string{
 		"Get", "Peek", "Entry", "Set", "SetTTL", "SetDeadline", "Replace", "GetOrSet", "Move", "Touch", "Delete", "GetAndDelete",
-		"Compute", "CompareAndSwap", "CompareAndDelete", "All", "Keys", "Expiring", "DeleteFunc", "Clear", "Flush", "Len", "Stats", "on hot keys",
+		"Compute", "CompareAndSwap", "CompareAndDelete", "All", "Keys", "Expiring", "DeleteFunc", "Clear", "Flush", "Len", "Stats", "Resize", "on hot keys",
 	}[o]
 }
 
@@ -927,7 +932,7 @@ func (w *soakWorker[K, V]) step(p *soakPhase) {
 
 // glimpse returns what is known before a call.
 func (c *soaked[K, V]) glimpse(n uint64, o soakOp) glimpse {
-	g := glimpse{op: o, sweptA: c.swept[n%soakClasses].Load(), horizon: c.horizon()}
+	g := glimpse{op: o, sweptA: c.swept[n%soakClasses].Load(), horizon: c.horizon(), evicts: c.most > 0}
 	g.from = c.soak.now()
 	return g
 }
@@ -1212,7 +1217,7 @@ func (w *soakWorker[K, V]) iterate(o soakOp) {
 	c := w.of
 	w.calls[o]++
 	w.stamp++
-	g := glimpse{op: o, horizon: c.horizon()}
+	g := glimpse{op: o, horizon: c.horizon(), evicts: c.most > 0}
 	var before [soakClasses]uint32
 	for i := range before {
 		before[i] = c.swept[i].Load()
@@ -1266,7 +1271,7 @@ func (w *soakWorker[K, V]) iterate(o soakOp) {
 	end := c.soak.now()
 	for n := w.id + soakHot; n < uint64(len(c.lines)); n += soakWorkers {
 		f, _ := c.lines[n].fact()
-		g := glimpse{from: start, until: end, sweptA: before[n%soakClasses], sweptB: c.swept[n%soakClasses].Load()}
+		g := glimpse{evicts: c.most > 0, from: start, until: end, sweptA: before[n%soakClasses], sweptB: c.swept[n%soakClasses].Load()}
 		if !f.certain(&g) || within != expiry.Never && (f.latest == soakForever || f.latest-start > int64(within)) {
 			continue
 		}
@@ -1308,6 +1313,7 @@ const (
 	actClear
 	actDeleteFunc
 	actFlush
+	actResize
 	actReopen
 )
 
@@ -1337,6 +1343,7 @@ func soakDeck() []*soakPhase {
 		{name: "looking around", lasts: time.Second, pace: 4 * time.Millisecond, batch: 16, keys: 5000, mix: looking},
 		{name: "flushing", lasts: 500 * time.Millisecond, pace: time.Millisecond, batch: 64, keys: 5000, mix: mixture, kind: actFlush},
 		{name: "idle", lasts: 1500 * time.Millisecond, pace: 20 * time.Millisecond, kind: actIdle},
+		{name: "resizing", lasts: 500 * time.Millisecond, pace: time.Millisecond, batch: 64, keys: 5000, mix: mixture, kind: actResize},
 		{name: "reopening", pace: time.Millisecond, batch: 16, keys: 1, mix: []soakOp{soakOnHot}, kind: actReopen},
 	}
 }
@@ -1439,6 +1446,11 @@ func (c *soaked[K, V]) act(kind soakAct) {
 	case actFlush:
 		w.calls[soakFlush]++
 		c.cache.Flush()
+	case actResize:
+		w.calls[soakResize]++
+		if err := c.cache.Resize(1 + w.rng.Int64N(2*c.most+1)); (err != nil) != (c.most == 0) {
+			c.fail(fmt.Errorf("Resize: %w", err))
+		}
 	}
 }
 
@@ -1582,6 +1594,12 @@ func (c *soaked[K, V]) tally() (sum soakTally) {
 // and with what OnRemoval has been told. All events have been delivered.
 func (c *soaked[K, V]) checkBooks() error {
 	st, done := c.cache.Stats(), c.tally()
+	evictable, most := st.Evicted, int64(0)
+	if c.most == 0 {
+		evictable = 0
+	} else {
+		most = c.cache.bound.most.Load()
+	}
 	removed := [causes]uint64{Expired: st.Expired, Evicted: st.Evicted, Deleted: st.Deleted, Replaced: st.Replaced, Cleared: st.Cleared}
 	left, told := uint64(0), uint64(0)
 	for cause, n := range removed {
@@ -1601,7 +1619,8 @@ func (c *soaked[K, V]) checkBooks() error {
 		{"Deleted, and what deletes answered", min(max(st.Deleted, done.deleted), done.deleted+done.perhaps), st.Deleted},
 		{"Hits, and what Get answered", st.Hits, done.hits},
 		{"Misses, and what Get answered", st.Misses, done.misses},
-		{"Evicted", st.Evicted, 0},
+		{"Evicted, and what may be", st.Evicted, evictable},
+		{"Cost, and the part of it within the bound", uint64(st.Cost), uint64(min(st.Cost, most))},
 		{"Lateness.Count, and Expired", st.Lateness.Count, st.Expired},
 		{"Entries, and Len", uint64(st.Entries), uint64(c.cache.Len())},
 		{"Pending", uint64(st.Pending), 0},
@@ -1685,7 +1704,7 @@ func (c *soaked[K, V]) retire() error {
 		return err
 	}
 	st, done, a := c.cache.Stats(), c.tally(), &c.books
-	for cause, n := range [causes]uint64{Expired: st.Expired, Deleted: st.Deleted, Replaced: st.Replaced, Cleared: st.Cleared} {
+	for cause, n := range [causes]uint64{Expired: st.Expired, Evicted: st.Evicted, Deleted: st.Deleted, Replaced: st.Replaced, Cleared: st.Cleared} {
 		a.removed[cause] += n
 		a.events += c.events[cause].Load()
 	}
@@ -1831,7 +1850,28 @@ func soakSubjects(s *soaker) []soakSubject {
 	byValue := newSoaked(s, "uint64 to 4 words, TTL by value", intsToWide,
 		Options[uint64, wide]{Expiry: expiry.Func(func(n uint64, v wide) time.Duration { return ttlOf(n, uint32(v[1])) })}, true)
 	byValue.life = ttlOf
-	return []soakSubject{fixed, plain, fine, exact, sliding, long, renewed, byValue}
+
+	bounded := newSoaked(s, "string to pointer, TTL 3 s, at most 3,000 entries", textToNote, Options[string, *soakNote]{TTL: 3 * time.Second, MaxEntries: 3000}, true)
+	// Of a hundred keys one is pinned; of a hundred values, one costs less than nothing and
+	// one more than the bound.
+	costly := newSoaked(s, "uint64 to 4 words, sliding 700 ms, at most a cost of 50,000", intsToWide,
+		Options[uint64, wide]{
+			Expiry: expiry.AfterAccess[uint64, wide](700 * time.Millisecond), MaxCost: 50_000,
+			Cost: func(n uint64, v wide) int64 {
+				switch by := mix(n, v[1], 1) % 100; {
+				case n%100 == 99:
+					return 0
+				case by == 0:
+					return -1
+				case by == 1:
+					return math.MaxInt64
+				default:
+					return int64(by)
+				}
+			},
+		}, true)
+	costly.lives(700*time.Millisecond, soakSlide{ttl: 700 * time.Millisecond})
+	return []soakSubject{fixed, plain, fine, exact, sliding, long, renewed, byValue, bounded, costly}
 }
 
 func (c *soaked[K, V]) lives(ttl time.Duration, slide soakSlide) {
@@ -1845,7 +1885,7 @@ func (c *soaked[K, V]) lives(ttl time.Duration, slide soakSlide) {
 func (s *soaker) report() {
 	var b strings.Builder
 	var sum soakTally
-	table := [][]string{{"cache", "made", "stored", "expired", "deleted", "replaced", "cleared", "events", "refused", "storms", "largest", "late p50", "p99", "max", "coarse clock behind p90", "max", "late reads excused", "by at most"}}
+	table := [][]string{{"cache", "made", "stored", "expired", "evicted", "deleted", "replaced", "cleared", "events", "refused", "storms", "largest", "late p50", "p99", "max", "coarse clock behind p90", "max", "late reads excused", "by at most"}}
 	sets, removed, events, storms, slept, sweeps, inspects := uint64(0), uint64(0), uint64(0), 0, 0, uint64(0), uint64(0)
 	for _, c := range s.subjects {
 		a := c.account()
@@ -1864,7 +1904,7 @@ func (s *soaker) report() {
 			told = "–"
 		}
 		table = append(table, []string{
-			a.name, strconv.Itoa(a.caches - 1), grouped(a.sets), grouped(a.removed[Expired]), grouped(a.removed[Deleted]), grouped(a.removed[Replaced]), grouped(a.removed[Cleared]),
+			a.name, strconv.Itoa(a.caches - 1), grouped(a.sets), grouped(a.removed[Expired]), grouped(a.removed[Evicted]), grouped(a.removed[Deleted]), grouped(a.removed[Replaced]), grouped(a.removed[Cleared]),
 			told, grouped(a.refused), strconv.Itoa(a.storms), grouped(a.largest),
 			short(a.late.Quantile(0.5)), short(a.late.Quantile(0.99)), short(a.late.Max), short(a.behind.Quantile(0.9)), short(a.behind.Max), grouped(a.tally.stalled), short(time.Duration(a.excused.Load())),
 		})

@@ -41,6 +41,10 @@ type Config struct {
 	Entries int
 	Sized   bool
 
+	// Bounded is for a cache that may hold Entries and no more. It is asked only of peers
+	// with Traits.Bounds.
+	Bounded bool
+
 	// TTL is the lifetime of all entries, for peers that know only one; it is the
 	// longest that the workload will give. Tick is how exact expiry is to be, for peers where that
 	// can be chosen; zero is what the peer does by default.
@@ -94,6 +98,7 @@ type Traits struct {
 	Shared   bool // goroutines may share it
 	Deletes  bool
 	Counts   bool // Len says how many
+	Bounds   bool // it can have a bound of so many entries, and evicts for it
 	Loads    bool // it is a Loading for a Config with Load
 
 	// LoadsByGet says that Get of such a cache is GetOrLoad: it has no other.

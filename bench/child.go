@@ -123,6 +123,8 @@ func (t Traits) lacking(needs Traits) string {
 		return "no Delete"
 	case needs.Counts && !t.Counts:
 		return "does not count its entries"
+	case needs.Bounds && !t.Bounds:
+		return "no bound on entries"
 	case needs.Loads && !t.Loads:
 		return noLoading
 	}

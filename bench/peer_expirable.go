@@ -11,8 +11,8 @@ func init() {
 	register(Peer{
 		Name:    "expirable",
 		Module:  "github.com/hashicorp/golang-lru/v2",
-		Traits:  Traits{Expires: true, Reclaims: true, Shared: true, Deletes: true, Counts: true},
-		Note:    "unbounded; one TTL for all entries, reclaimed every 1/100 of it",
+		Traits:  Traits{Expires: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Bounds: true},
+		Note:    "unbounded unless a bound is asked for; one TTL for all entries, reclaimed every 1/100 of it",
 		Strings: newExpirable[string, *Payload],
 		Uint64s: newExpirable[uint64, uint64],
 	})
@@ -38,7 +38,7 @@ func newExpirable[K comparable, V any](cfg Config) (Cache[K, V], error) {
 			}
 		}
 	}
-	return expirableCache[K, V]{expirable.NewLRU(0, evicted, cfg.TTL), closed}, nil
+	return expirableCache[K, V]{expirable.NewLRU(cfg.bound(), evicted, cfg.TTL), closed}, nil
 }
 
 func (c expirableCache[K, V]) Get(key K) (V, bool)                 { return c.cache.Get(key) }

@@ -10,10 +10,12 @@ import (
 
 func init() {
 	traits := Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true}
+	bounds := traits
+	bounds.Bounds = true
 	const module = "github.com/maypok86/otter/v2"
 	register(Peer{
-		Name: "otter", Module: module, Traits: traits,
-		Note:    "unbounded; a TTL other than the default takes a second call",
+		Name: "otter", Module: module, Traits: bounds,
+		Note:    "unbounded unless a bound is asked for; a TTL other than the default takes a second call",
 		Strings: newOtter[string, *Payload],
 		Uint64s: newOtter[uint64, uint64],
 	})
@@ -62,6 +64,7 @@ func newOtterBounded[K comparable, V any](cfg Config) (Cache[K, V], error) {
 func otterOptions[K comparable, V any](cfg Config) *otter.Options[K, V] {
 	o := &otter.Options[K, V]{
 		InitialCapacity:  cfg.ifSized(),
+		MaximumSize:      cfg.bound(),
 		ExpiryCalculator: otter.ExpiryWriting[K, V](cfg.TTL),
 	}
 	if cfg.Sliding {

@@ -10,7 +10,7 @@ func init() {
 	register(Peer{
 		Name:    "ristretto",
 		Module:  "github.com/dgraph-io/ristretto/v2",
-		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true},
+		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Bounds: true},
 		Note:    "bounded; may drop new entries and shows the others a little later; compares no keys, only 128 bits of hash",
 		Strings: newRistretto[string, *Payload],
 		Uint64s: newRistretto[uint64, uint64],

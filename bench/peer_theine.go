@@ -11,7 +11,7 @@ func init() {
 	register(Peer{
 		Name:    "theine",
 		Module:  "github.com/Yiling-J/theine-go",
-		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true, LoadsByGet: true},
+		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true, LoadsByGet: true, Bounds: true},
 		Note:    "bounded; reads the precise clock only for entries with less than 30 s to live; loads under the lock of a shard",
 		Strings: newTheine[string, *Payload],
 		Uint64s: newTheine[uint64, uint64],

@@ -12,7 +12,7 @@ func init() {
 	register(Peer{
 		Name:    "wheelcache",
 		Module:  "github.com/wheelcache/wheelcache",
-		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true},
+		Traits:  Traits{Expires: true, EachTTL: true, Reclaims: true, Shared: true, Deletes: true, Counts: true, Loads: true, Bounds: true},
 		Note:    "default options",
 		Strings: newWheelcache[string, *Payload],
 		Uint64s: newWheelcache[uint64, uint64],
@@ -22,7 +22,7 @@ func init() {
 type wheelcacheCache[K comparable, V any] struct{ cache *wheelcache.Cache[K, V] }
 
 func newWheelcache[K comparable, V any](cfg Config) (Cache[K, V], error) {
-	o := wheelcache.Options[K, V]{Tick: cfg.Tick, Capacity: cfg.ifSized()}
+	o := wheelcache.Options[K, V]{Tick: cfg.Tick, Capacity: cfg.ifSized(), MaxEntries: cfg.bound()}
 	if cfg.Sliding {
 		o.Expiry = expiry.AfterAccess[K, V](cfg.TTL)
 	}

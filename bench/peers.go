@@ -59,8 +59,22 @@ func (cfg Config) refreshless() error {
 	return nil
 }
 
-// room returns the bound for caches that must have one: a quarter more than they will hold.
-func (cfg Config) room() int { return max(cfg.Entries+cfg.Entries/4, 1) }
+// room returns the bound for caches that must have one: what is asked for, or else a quarter
+// more than they will hold.
+func (cfg Config) room() int {
+	if cfg.Bounded {
+		return cfg.Entries
+	}
+	return max(cfg.Entries+cfg.Entries/4, 1)
+}
+
+// bound returns the bound for caches that need not have one, 0 for none.
+func (cfg Config) bound() int {
+	if cfg.Bounded {
+		return cfg.Entries
+	}
+	return 0
+}
 
 // roomIn is room for caches that bound each of their parts: where parts are small, a
 // quarter is less than the hash spreads their loads, so six standard deviations are left.

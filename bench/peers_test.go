@@ -27,6 +27,7 @@ func Test_peers(t *testing.T) {
 		"report":  {reportsExpired[string, *Payload], reportsExpired[uint64, uint64]},
 		"load":    {loads[string, *Payload], loads[uint64, uint64]},
 		"refresh": {refreshes[string, *Payload], refreshes[uint64, uint64]},
+		"bound":   {staysWithin[string, *Payload], staysWithin[uint64, uint64]},
 		"slide":   {slides[string, *Payload], slides[uint64, uint64]},
 	}
 	var all sync.WaitGroup

@@ -54,6 +54,12 @@ func goals() []goal {
 	add("herd", Case{}, mostLoads, nil, "≤", 1)
 	add("herd-many", Case{}, mostLoads, nil, "≤", 1)
 
+	add("full-get", Case{}, "ns/op", &other{metric: roomyPerOp}, "≤", 1.1)
+	add("full-get", Case{}, "allocs/op", nil, "≤", 0)
+	add("evict", Case{}, "ns/op", against("otter"), "≤", 0.5)
+	add("evict", Case{}, "allocs/op", nil, "≤", 0)
+	add("evict", Case{}, heldPercent, nil, "≤", 100)
+
 	growing, sized := Case{Threads: 1, Variant: "growing"}, Case{Threads: 1, Variant: "sized"}
 	add("overwrite", Case{Threads: 1}, "ns/op", against("otter"), "≤", 0.5)
 	add("overwrite", Case{Threads: 1}, "allocs/op", nil, "≤", 0)

@@ -157,9 +157,6 @@ type hitLoad struct {
 	close       func()
 }
 
-// hitTurns is how often either has its turn in a Run.
-const hitTurns = 10
-
 func openHitLoad[K comparable, V any](b *Bench[K, V], c Case) (Session, error) {
 	s := &hitLoad{called: new(atomic.Int64)}
 	value := b.Value(0)
@@ -196,34 +193,12 @@ func (s *hitLoad) Run() (Result, error) {
 	n, _ := s.loads.do(lasting(runFor)) // in one go, so that the measuring allocates little
 	figures := m.perOp(n)
 	figures[hitPercent.Name] = 100 * (1 - float64(s.called.Load())/float64(n))
-	var gets, loads turns
-	for range hitTurns {
-		if s.gets != nil {
-			gets.take(s.gets)
-		}
-		loads.take(s.loads)
+	if s.gets == nil {
+		return Result{Figures: figures}, nil
 	}
-	figures[perOp.Name] = loads.perOp()
-	if s.gets != nil {
-		figures[getPerOp] = gets.perOp()
-	}
+	figures[perOp.Name], figures[getPerOp] = byTurns(s.loads, s.gets)
 	return Result{Figures: figures}, nil
 }
-
-// turns are those of one of two.
-type turns struct {
-	took time.Duration
-	ops  int
-}
-
-func (t *turns) take(o *ops) {
-	start := time.Now()
-	n, _ := o.do(lasting(runFor / hitTurns))
-	t.took += time.Since(start)
-	t.ops += n
-}
-
-func (t *turns) perOp() float64 { return float64(t.took.Nanoseconds()) / float64(t.ops) }
 
 func (s *hitLoad) Close() { s.close() }
 

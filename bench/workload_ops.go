@@ -227,6 +227,26 @@ func (o *ops) do(more func(done int) int) (done int, sum tally) {
 	return done, sum
 }
 
+// eachTurns is how often either of two has its turn in a Run.
+const eachTurns = 10
+
+// byTurns returns the nanoseconds per operation of two who take turns: what disturbs the
+// machine disturbs both.
+func byTurns(a, b *ops) (float64, float64) {
+	var took [2]time.Duration
+	var done [2]int
+	for range eachTurns {
+		for i, o := range []*ops{a, b} {
+			start := time.Now()
+			n, _ := o.do(lasting(runFor / eachTurns))
+			took[i] += time.Since(start)
+			done[i] += n
+		}
+	}
+	per := func(i int) float64 { return float64(took[i].Nanoseconds()) / float64(done[i]) }
+	return per(0), per(1)
+}
+
 // lasting asks for batches until d has gone by, for one at least.
 func lasting(d time.Duration) func(int) int {
 	start := time.Now()

@@ -266,6 +266,55 @@ func BenchmarkInsert(b *testing.B) {
 	benchInsert(b, "uint64", intKey, uint64(1))
 }
 
+// benchEvict reports ns per Set that stores a new key in a full cache, and so evicts.
+// Of four times as many keys as fit, none is ever read.
+func benchEvict[K comparable, V any](b *testing.B, name string, key func(int) K, value V) {
+	for _, most := range []int{10_000, 1_000_000} {
+		for _, ttl := range []time.Duration{0, time.Hour} {
+			b.Run(fmt.Sprintf("key=%s/entries=%d/ttl=%v", name, most, ttl), func(b *testing.B) {
+				keys := make([]K, 4*most)
+				for i := range keys {
+					keys[i] = key(i)
+				}
+				c := newCache(b, wheelcache.Options[K, V]{TTL: ttl, MaxEntries: most})
+				for _, k := range keys {
+					c.Set(k, value)
+				}
+				runtime.GC()
+				b.ReportAllocs()
+				i := 0
+				for b.Loop() {
+					c.Set(keys[i], value)
+					if i++; i == len(keys) {
+						i = 0
+					}
+				}
+			})
+		}
+	}
+}
+
+func BenchmarkEvict(b *testing.B) {
+	benchEvict(b, "string", stringKey, &payload{})
+	benchEvict(b, "uint64", intKey, uint64(1))
+}
+
+// BenchmarkFullGet is Get without a bound and with one that is reached.
+func BenchmarkFullGet(b *testing.B) {
+	const keys = 1_000_000
+	w := newWorkload(keys, "zipf", &payload{}, stringKey)
+	for _, most := range []int{0, keys} {
+		b.Run(fmt.Sprintf("key=string/keys=%d/most=%d", keys, most), func(b *testing.B) {
+			c := newCache(b, wheelcache.Options[string, *payload]{TTL: time.Hour, MaxEntries: most})
+			for _, k := range w.stored {
+				c.Set(k, w.value)
+			}
+			runtime.GC()
+			w.forEach(b, func(k string) { c.Get(k) })
+		})
+	}
+}
+
 // BenchmarkMix is reading with some overwriting.
 func BenchmarkMix(b *testing.B) {
 	const keys = 1_000_000

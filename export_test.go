@@ -87,10 +87,12 @@ func (c *Cache[K, V]) LateLook(key K, meanwhile func()) (V, bool) {
 	s, hash := c.at(key)
 	found := s.dir.Load()
 	meanwhile()
+	s.mu.Lock() // the driver must not come by what is only for this reader
 	current := s.dir.Load()
 	s.dir.Store(found)
 	value, deadline, at, o := s.sight(hash, key)
 	s.dir.Store(current)
+	s.mu.Unlock()
 	seen := c.judge(s, hash, key, value, deadline, at, o)
 	return seen.value, seen.live
 }

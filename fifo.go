@@ -1,9 +1,11 @@
 package wheelcache
 
 // A fifo is a queue of hashes in the order in which they came. It grows and
-// shrinks by chunks, so that it takes little more memory than what is in it.
+// shrinks by chunks, so that it takes little more memory than what is in it. One that
+// is as long as before allocates nothing: it keeps a chunk that has become empty.
 type fifo struct {
 	first, last *fifoChunk
+	spare       *fifoChunk
 	taken       int // of first
 	added       int // of last
 	len         int
@@ -19,7 +21,10 @@ type fifoChunk struct {
 // push adds a hash at the end.
 func (q *fifo) push(hash uint32) {
 	if q.last == nil || q.added == fifoChunkSize {
-		c := new(fifoChunk)
+		c := q.spare
+		if q.spare = nil; c == nil {
+			c = new(fifoChunk)
+		}
 		if q.last == nil {
 			q.first, q.taken = c, 0
 		} else {
@@ -41,13 +46,17 @@ func (q *fifo) pop() uint32 {
 	case q.len == 0 && q.first.next == nil:
 		q.taken, q.added = 0, 0 // the chunk is kept: a queue is often empty for a moment
 	case q.taken == fifoChunkSize:
+		q.spare = q.first
 		q.first, q.taken = q.first.next, 0
+		q.spare.next = nil
 	}
 	return hash
 }
 
-// peek returns the hash that is first. There must be one.
-func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
+// ahead returns up to n hashes of those that are first. There must be one.
+func (q *fifo) ahead(n int) []uint32 {
+	return q.first.hashes[q.taken:min(q.taken+min(n, q.len), fifoChunkSize)]
+}
 
 // each yields the hashes in order. The queue must not change meanwhile.
 func (q *fifo) each(yield func(hash uint32) bool) {

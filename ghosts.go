@@ -1,5 +1,10 @@
 package wheelcache
 
+import (
+	"math/bits"
+	"sync/atomic"
+)
+
 // ghosts remember for a while which hashes were evicted, from where, and how long
 // ago: time is counted in evictions from the same place.
 //
@@ -9,7 +14,7 @@ package wheelcache
 // Two hashes may be taken for one another, by a chance of some thousandths.
 type ghosts struct {
 	cells []uint32
-	unit  uint32    // evictions by which a stamp goes on
+	unit  uint8     // evictions by which a stamp goes on, as a power of two
 	count [2]uint32 // evictions by part
 }
 
@@ -24,7 +29,7 @@ const (
 const (
 	ghostSet   = 8 // cells
 	fewGhosts  = 8 * ghostSet
-	cellsInAge = 1 << 12 // the unit of ages is one eviction for so many cells
+	cellsInAge = 1 << 13 // for at most so many cells, the unit of ages is one eviction
 	soonPart   = 20      // a ghost is back soon if it was evicted within a twentieth of the entries' number
 
 	// A cell: | hash 15 | part 1 | stamp 16 |
@@ -46,10 +51,17 @@ func (g *ghosts) set(hash uint32) []uint32 {
 	return g.cells[i*ghostSet:][:ghostSet]
 }
 
+// touch makes the processor load what add and take will look at.
+func (g *ghosts) touch(hash uint32) {
+	if len(g.cells) > 0 {
+		atomic.LoadUint32(&g.set(hash)[0])
+	}
+}
+
 // age returns how many evictions ago a ghost was made, to a unit.
 func (g *ghosts) age(cell uint32) (part, uint32) {
 	from := part(cell >> stampBits & 1)
-	return from, uint32(uint16(g.count[from]/g.unit)-uint16(cell)) * g.unit
+	return from, uint32(uint16(g.count[from]>>g.unit)-uint16(cell)) << g.unit
 }
 
 // soon is the age up to which a ghost is back soon.
@@ -91,7 +103,7 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 			oldest, most = i, age
 		}
 	}
-	set[oldest] = cellOf(hash, from, g.count[from]/g.unit)
+	set[oldest] = cellOf(hash, from, g.count[from]>>g.unit)
 }
 
 // resize forgets all ghosts, which is the simplest. It happens when evictions begin, and
@@ -100,6 +112,6 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 func (g *ghosts) resize(entries int) {
 	n := (max(entries+entries/4, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
 	g.cells = make([]uint32, n)
-	g.unit = uint32(max(n/cellsInAge, 1))
+	g.unit = uint8(bits.Len(uint(n / cellsInAge)))
 	g.count = [2]uint32{}
 }

@@ -14,6 +14,12 @@ type modelBound[K, V comparable] struct {
 	slack int64            // what shards may have that they do not use
 }
 
+// A modelChoice is an event that may be of the cache's choice.
+type modelChoice[K comparable] struct {
+	key    K
+	number int // of the key's events
+}
+
 // costOf returns what a value costs, and what kind of refusal that is, if it is one.
 func (m *model[K, V]) costOf(key K, value V) int64 {
 	if m.bound == nil {
@@ -61,20 +67,22 @@ func (w *modelled[K, V]) evictions() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	used := m.used()
-	for _, k := range w.chosen {
-		for n := len(m.events[k]); len(w.events[k]) > n; n++ {
-			got, e := w.events[k][n], m.held[k]
-			require.NotNil(t, e, "%v of %v, which is not there", got.cause, k)
-			if got.cause != Evicted {
-				require.Nil(t, m.live(k), "%v of %v, which is live", got.cause, k)
-			} else {
-				require.NotNil(t, m.live(k), "%v of %v, which has expired", got.cause, k)
-				require.Positive(t, e.cost, "%v of %v, which is pinned", got.cause, k)
-				require.Greater(t, used, m.bound.most-m.bound.slack, "eviction of %v though there is room", k)
-			}
-			used -= e.cost
-			m.leave(k, got.cause)
+	for _, c := range w.chosen { // in this order there was a reason for each
+		k := c.key
+		if c.number < len(m.events[k]) {
+			continue // the model has come to it by itself
 		}
+		got, e := w.events[k][c.number], m.held[k]
+		require.NotNil(t, e, "%v of %v, which is not there", got.cause, k)
+		if got.cause != Evicted {
+			require.Nil(t, m.live(k), "%v of %v, which is live", got.cause, k)
+		} else {
+			require.NotNil(t, m.live(k), "%v of %v, which has expired", got.cause, k)
+			require.Positive(t, e.cost, "%v of %v, which is pinned", got.cause, k)
+			require.Greater(t, used, m.bound.most-m.bound.slack, "eviction of %v though there is room", k)
+		}
+		used -= e.cost
+		m.leave(k, got.cause)
 	}
 	w.chosen = w.chosen[:0]
 	require.LessOrEqual(t, used, m.bound.most, "more than the bound")

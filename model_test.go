@@ -398,7 +398,7 @@ type modelled[K, V comparable] struct {
 
 	mu     sync.Mutex
 	events map[K][]modelEvent[V] // that the cache has delivered
-	chosen []K                   // keys of those that were the cache's choice, as far as is known
+	chosen []modelChoice[K]      // in order
 }
 
 func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRules[K, V]) *modelled[K, V] {
@@ -415,7 +415,7 @@ func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRul
 		}
 		w.events[r.Key] = append(w.events[r.Key], modelEvent[V]{r.Value, r.Cause, deadline, r.Late})
 		if r.Cause == Evicted || r.Cause == Expired {
-			w.chosen = append(w.chosen, r.Key)
+			w.chosen = append(w.chosen, modelChoice[K]{r.Key, len(w.events[r.Key]) - 1})
 		}
 	}
 	w.cache = mustNew(t, o)

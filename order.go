@@ -107,6 +107,8 @@ const (
 	unsweptAllowed = 64 // orphans that are no reason to sweep
 	looksPerVictim = 64 // records or buckets looked at until anything will do
 
+	foreseen = 8 // victims whose memory is loaded at once
+
 	handStride = 0x9e3779b1 // a prime, so that multiples of it modulo n are all numbers below n
 
 	expiresSoon = 500 * time.Millisecond
@@ -285,11 +287,29 @@ func (s *shard[K, V]) oldest() (spot, bool) {
 	if q.len == 0 {
 		q = &o.unswept
 	}
-	hash := q.pop()
-	if q.len > 0 {
-		s.touch([]uint32{q.peek()}) // which is next: it will have been loaded by then
+	if q.taken%foreseen == 0 {
+		s.foresee(q.ahead(foreseen))
 	}
-	return s.findSmall(hash, 0, 0)
+	return s.findSmall(q.pop(), 0, 0)
+}
+
+// foresee makes the processor load what evicting entries with those hashes will touch, all
+// at once: see touch. In a large cache an eviction is little else but waiting for memory.
+func (s *shard[K, V]) foresee(hashes []uint32) {
+	for _, hash := range hashes {
+		s.order.ghosts.touch(hash)
+	}
+	s.touch(hashes)
+}
+
+// expect makes the processor load what storing a new key will touch.
+func (s *shard[K, V]) expect(hash uint32) {
+	s.order.ghosts.touch(hash)
+	seg := s.dir.Load().of(hash)
+	b := bucketAt[K, V](seg.buckets, seg.home(hash))
+	if free := vacant(b.control.Load()); free != 0 {
+		slotAt[K, V](b, slotIn(free)).deadline.Load()
+	}
 }
 
 // comeBy lets the hand go to the end of a bucket, or to an entry that is to go.

@@ -104,6 +104,9 @@ func (s *shard[K, V]) lockBusy() {
 // put stores value with a deadline that has not passed. It returns the instant
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
+	if s.order != nil {
+		s.expect(hash)
+	}
 	if p, ok := s.find(hash, key); ok {
 		return s.putAt(p, p.bucket.begin(), value, b, deadline, s.latest(now), cost, now)
 	}

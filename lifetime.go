@@ -87,14 +87,17 @@ func (c *Cache[K, V]) touchByPolicy(key K) bool {
 	}
 }
 
-// maxSlides bounds how often a reader tries to move a deadline without the lock.
-const maxSlides = 16
+const (
+	maxSlides  = 16 // how often a reader tries to move a deadline without the lock
+	leastSlide = 64 // part of the lifetime
+)
 
 // slide lets the policy move the deadline of an entry that has been read: a
 // later deadline without the lock, and without touching the wheel, whose record
 // will be told when it comes up. It is not written if it is later by less than a
-// tick, so that the line of a key that is read all the time stays clean; the
-// lifetime is short by less than that, and by what the coarse clock is behind.
+// tick and a small part of the lifetime, so that the line of a key that is read all the
+// time stays clean; the lifetime is short by less than that, and by what the coarse
+// clock is behind.
 // With an injected clock it always is written.
 func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 	var moved int64
@@ -123,13 +126,13 @@ func (c *Cache[K, V]) slide(s *shard[K, V], hash uint32, key K, seen view[V]) {
 			if c.advanceDeadline(key, at, moved) {
 				return
 			}
-		case moved-deadline < int64(c.tick) && c.clock.injected == nil:
+		case moved-deadline < min(int64(c.tick), int64(ttl)/leastSlide) && c.clock.injected == nil:
 			return
 		case at.begin():
 			// See judge: from here on others who find the entry expired look again. An
 			// injected clock is not asked here, where others wait; it is advanced by
 			// those who can wait for readers to be done.
-			if !near || c.clock.injected != nil || !expiry.Expired(deadline, c.clock.now()) {
+			if c.clock.injected != nil || !c.clock.expired(deadline, unread) {
 				at.slot.deadline.Store(moved)
 			}
 			at.bucket.end(at.version)

@@ -127,6 +127,43 @@ func Test_touch_does_not_revive_what_has_expired(t *testing.T) {
 	})
 }
 
+// Nor does a read bring it back, if the policy takes longer than the entry lives.
+func Test_slide_does_not_revive_what_has_expired(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		p := &slowPolicy{Policy: expiry.AfterAccess[int, int](time.Second)}
+		c := mustNew(t, Options[int, int]{Expiry: p, Tick: time.Minute}) // so that it stays in the table
+		c.Set(1, 1)
+		for range 2 * wakeAfter {
+			c.Get(1)
+		}
+		time.Sleep(20 * time.Millisecond)
+		require.True(t, c.clock.awake())
+		found := true
+		p.read = func() {
+			p.read = nil
+			time.Sleep(1100 * time.Millisecond)
+			_, found = c.Peek(1)
+		}
+		c.Get(1)
+		require.False(t, found)
+		_, ok := c.Peek(1)
+		require.False(t, ok, "it was gone, and is back")
+	})
+}
+
+// A lifetime shorter than a tick slides too.
+func Test_short_lifetimes_slide(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := mustNew(t, Options[int, int]{Expiry: expiry.AfterAccess[int, int](15 * time.Millisecond), ExactClock: true, Tick: time.Second})
+		c.Set(1, 1)
+		for range 100 {
+			time.Sleep(9 * time.Millisecond)
+			_, ok := c.Get(1)
+			require.True(t, ok)
+		}
+	})
+}
+
 // The policy is asked about the value that was read; by then there is another.
 func Test_late_slide_leaves_a_new_value_alone(t *testing.T) {
 	clock := clockwork.NewFakeClock()

@@ -1,6 +1,7 @@
 package wheelcache_test
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -88,6 +89,8 @@ func allocations[K comparable, V any](t *testing.T, key func(int) K, perSet floa
 				}
 			}
 			measure("Get", 0, func() { c.Get(next()) })
+			load := func(context.Context, K) (V, error) { panic("it is there") }
+			measure("GetOrLoad of what is there", 0, func() { _, _ = c.GetOrLoad(context.Background(), next(), load) })
 			measure("Get of an absent key", 0, func() { c.Get(absent()) })
 			measure("Peek", 0, func() { c.Peek(next()) })
 			measure("GetOrSet of a present key", 0, func() { c.GetOrSet(next(), value) })

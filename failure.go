@@ -80,15 +80,27 @@ func (s *shard[K, V]) remember(key K, l loaded[V], refresh bool) (wake int64) {
 		f.queue[kind] = slices.DeleteFunc(f.queue[kind], func(d dueFailure[K]) bool { return f.of[d.key].number != d.number })
 	}
 	f.queue[kind] = append(f.queue[kind], dueFailure[K]{key, until, f.count})
-	if until >= s.next.Load() {
+	at := s.cache.instantOf(s.cache.tickAfter(until)) // with the entries that are due then
+	if at >= s.next.Load() {
 		return expiry.NoDeadline
 	}
-	s.next.Store(until)
-	return until
+	s.next.Store(at)
+	return at
+}
+
+// last returns what is remembered of key.
+func (f *failures[K]) last(key K) (failed failure, ok bool) {
+	if key == key { //nolint:gocritic // see loads.of
+		failed, ok = f.of[key]
+	}
+	return failed, ok
 }
 
 // forget forgets what is remembered of key.
 func (f *failures[K]) forget(key K) {
+	if key != key { //nolint:gocritic // see loads.of
+		return
+	}
 	if delete(f.of, key); len(f.of) == 0 && f.most > fewFlights {
 		*f = failures[K]{count: f.count}
 	}
@@ -156,7 +168,7 @@ func (c *Cache[K, V]) removeStale(it item[K, V]) {
 		s.takeAt(p, p.bucket.begin(), Deleted, now)
 	}
 	s.mu.Unlock()
-	c.settle(expiry.NoDeadline)
+	c.settle(expiry.NoDeadline, nil)
 }
 
 // due returns when an entry with that deadline is to be removed: then, or when it

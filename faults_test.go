@@ -610,6 +610,7 @@ func TestAKeyThatCannotBeComparedPanicsInEveryOperationAndLeavesTheCacheWhole(t 
 	takesKey := map[string]bool{
 		"Get": true, "Peek": true, "Entry": true, "Set": true, "SetTTL": true, "SetDeadline": true, "Replace": true, "GetOrSet": true,
 		"Move": true, "Touch": true, "Delete": true, "GetAndDelete": true, "Compute": true, "CompareAndSwap": true, "CompareAndDelete": true,
+		"GetOrLoad": true, "LoadAll": true, "Refresh": true,
 	}
 	for name, policy := range map[string]expiry.Policy[any, int]{"none": nil, "sliding": expiry.AfterAccess[any, int](time.Hour)} {
 		for _, hash := range []func(any) uint64{nil, func(any) uint64 { return 7 }} {
@@ -637,9 +638,17 @@ func TestAKeyThatCannotBeComparedBehindANaNDoesNoHarm(t *testing.T) {
 		f float64
 		a any
 	}
-	c := mustNew(t, Options[key, int]{Shards: 1, Hash: func(key) uint64 { return 7 }})
+	c := mustNew(t, Options[key, int]{Shards: 1, Hash: func(key) uint64 { return 7 }, ErrorTTL: time.Hour})
 	nan := math.NaN()
+	load := func(context.Context, key) (int, error) { return 0, errBroken }
+	_, err := c.GetOrLoad(bg, key{2, nil}, load) // from now on there are flights and failures to look for
+	require.ErrorIs(t, err, errBroken)
 	for i := range 30 {
+		_, err := c.GetOrLoad(bg, key{nan, []int{i}}, load)
+		require.ErrorIs(t, err, errBroken)
+		begun, err := c.Refresh(bg, key{nan, []int{i}}, load)
+		require.NoError(t, err)
+		require.True(t, begun)
 		c.Set(key{nan, []int{i}}, i)
 		c.Set(key{1, i}, i)
 		c.Get(key{nan, []int{i}})

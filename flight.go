@@ -86,6 +86,19 @@ type answer[V any] struct {
 	err    error
 }
 
+// known returns the value if there is one without waiting.
+func (a answer[V]) known() (value V, ok bool) {
+	if a.flight == nil {
+		return a.seen.value, a.err == nil
+	}
+	select {
+	case <-a.flight.done:
+		return a.flight.value, a.flight.err == nil
+	default:
+		return value, false
+	}
+}
+
 // attend finds out, under the lock, what there is for a key that was missed, and
 // begins a flight if there is nothing. The flight is of the call, or of one of its
 // own. No user's code runs meanwhile, so whoever has begun a flight can begin its call.
@@ -102,13 +115,13 @@ func (c *Cache[K, V]) attend(r route[K, V], of *call, now int64) answer[V] {
 		}
 	}
 	l := s.withLoads()
-	if f := l.flights[r.key]; f != nil && f.call.join() {
+	if f := l.of(r.key); f != nil && f.call.join() {
 		return answer[V]{flight: f}
 	}
 	if c.closed.Load() {
 		return answer[V]{err: ErrClosed}
 	}
-	if failed, ok := l.failures.of[r.key]; ok && failed.kind != failedQuietly && !c.clock.expired(failed.until, now) {
+	if failed, ok := l.failures.last(r.key); ok && failed.kind != failedQuietly && !c.clock.expired(failed.until, now) {
 		switch {
 		case failed.kind == failedNotFound:
 			l.stats.NegativeHits++
@@ -214,7 +227,7 @@ func (c *Cache[K, V]) fly(ctx context.Context, r route[K, V], f *flight[V], load
 	land := func(l loaded[V]) {
 		wake := c.land(r, f, l)
 		f.call.cancel(nil)
-		c.settleSafely(wake)
+		c.settleSafely(wake, r.s)
 	}
 	guarded(func() {
 		defer c.limit(f.call)()
@@ -242,7 +255,7 @@ func (c *Cache[K, V]) flyAll(ctx context.Context, all []attended[K, V], load Bul
 	}
 	end := func() {
 		all[0].flight.call.cancel(nil)
-		c.settleSafely(wake)
+		c.settleSafely(wake, nil)
 	}
 	guarded(func() {
 		defer c.limit(all[0].flight.call)()
@@ -277,8 +290,8 @@ func (c *Cache[K, V]) flyAll(ctx context.Context, all []attended[K, V], load Bul
 
 // settleSafely is settle for a goroutine that is nobody's to fail. The driver's timer is
 // of the clock; should that break, surely has seen to it that there is a run.
-func (c *Cache[K, V]) settleSafely(wake int64) {
-	guarded(func() { c.settle(wake) }, func(error) {})
+func (c *Cache[K, V]) settleSafely(wake int64, stored *shard[K, V]) {
+	guarded(func() { c.settle(wake, stored) }, func(error) {})
 }
 
 // guarded calls f and then, whatever f does, then: with an error if f panicked or ended
@@ -400,26 +413,38 @@ func (l *loads[K, V]) begin(key K, of *call) *flight[V] {
 
 // end takes a flight out, and reports whether it was there.
 func (l *loads[K, V]) end(key K, f *flight[V]) bool {
-	if l.flights[key] != f {
+	if l.of(key) != f {
 		return false
 	}
 	l.drop(key)
 	return true
 }
 
+// of returns the flight of a key, or nil.
+func (l *loads[K, V]) of(key K) *flight[V] {
+	if key != key { //nolint:gocritic // see begin; and what is behind a NaN may be such as no map takes
+		return nil
+	}
+	return l.flights[key]
+}
+
 // drop takes the flight of a key out, if there is one. Maps do not shrink.
 func (l *loads[K, V]) drop(key K) {
 	if delete(l.flights, key); len(l.flights) == 0 && l.most > fewFlights {
-		l.flights, l.most = nil, 0
+		l.dropAll()
 	}
 }
+
+func (l *loads[K, V]) dropAll() { l.flights, l.most = nil, 0 }
 
 // supersede is called by whoever changes or removes the value of key, or would have
 // removed it: what is being loaded is not to be stored any more, and what is
 // remembered of a load that failed is out of date.
 func (s *shard[K, V]) supersede(key K) {
 	if l := s.loads; l != nil {
-		l.drop(key)
+		if l.of(key) != nil {
+			l.drop(key)
+		}
 		l.failures.forget(key)
 	}
 }
@@ -429,7 +454,7 @@ func (s *shard[K, V]) supersedeAll() {
 	s.lock()
 	defer s.mu.Unlock()
 	if l := s.loads; l != nil {
-		l.flights, l.most = nil, 0
+		l.dropAll()
 		l.failures = failures[K]{}
 	}
 }
@@ -440,7 +465,7 @@ func (c *Cache[K, V]) supersedeFlights() {
 		s := &c.shards[i]
 		s.lock()
 		if l := s.loads; l != nil {
-			l.flights, l.most = nil, 0
+			l.dropAll()
 		}
 		s.mu.Unlock()
 	}

@@ -218,8 +218,10 @@ func (c *Cache[K, V]) loadAll(ctx context.Context, missed []route[K, V], values 
 			values[r.key] = value
 		case ctx.Err() != nil && a.flight != nil:
 			waiting = waiting && !a.begun // wait has left it, or it is over
-			for _, a := range answers[i+1:] {
-				if a.flight != nil && !a.begun {
+			for j, a := range answers[i+1:] {
+				if value, ok := a.known(); ok {
+					values[missed[i+1+j].key] = value
+				} else if a.flight != nil && !a.begun {
 					a.flight.call.leave()
 				}
 			}

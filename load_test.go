@@ -1376,3 +1376,28 @@ func TestAChangeThatComesTooLateLeavesALoadAlone(t *testing.T) {
 		require.Zero(t, c.Stats().Load.Discarded)
 	})
 }
+
+// Whoever cannot wait any longer gets what is known by then, wherever it stands.
+func TestLoadAllThatEndsEarlyReturnsWhatIsKnown(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		c := mustNew(t, Options[string, int]{TTL: time.Second, ErrorTTL: time.Hour, StaleFor: time.Hour})
+		c.Set("stale", 7)
+		time.Sleep(2 * time.Second)
+		v, err := c.GetOrLoad(bg, "stale", func(context.Context, string) (int, error) { return 0, errBroken })
+		require.NoError(t, err)
+		require.Equal(t, 7, v)
+		gate := make(chan struct{})
+		defer close(gate)
+		for _, key := range []string{"slow", "slow too"} {
+			go c.GetOrLoad(bg, key, func(context.Context, string) (int, error) { <-gate; return 1, nil })
+		}
+		synctest.Wait()
+		ctx, cancel := context.WithTimeout(bg, time.Second)
+		defer cancel()
+		values, err := c.LoadAll(ctx, []string{"slow", "stale", "slow too"}, func(context.Context, []string) (map[string]int, error) {
+			panic("there is nothing to load")
+		})
+		require.ErrorIs(t, err, context.DeadlineExceeded)
+		require.Equal(t, map[string]int{"stale": 7}, values)
+	})
+}

@@ -153,9 +153,11 @@ func (c *Cache[K, V]) spread(hash uint32, deadline int64, most time.Duration) ti
 // failed, or too many are under way; then another hit will try. One that comes with a
 // read is not to wait for the lock.
 func (c *Cache[K, V]) refresh(ctx context.Context, r route[K, V], load Loader[K, V], wait bool) (begun bool) {
-	now := c.clock.read()
-	if c.loading.free.Add(-1) < 0 || c.removals.full() {
-		c.loading.free.Add(1)
+	if c.removals.full() {
+		return false
+	}
+	f := r.s.attendRefresh(r.key, c.clock.read(), wait)
+	if f == nil {
 		return false
 	}
 	defer func() {
@@ -163,13 +165,7 @@ func (c *Cache[K, V]) refresh(ctx context.Context, r route[K, V], load Loader[K,
 			c.loading.free.Add(1)
 		}
 	}()
-	of := newCall()
-	of.refresh = true
-	f := r.s.attendRefresh(r.key, of, now, wait)
-	if f == nil {
-		return false
-	}
-	ctx = c.begin(ctx, of)
+	ctx = c.begin(ctx, f.call)
 	go func() {
 		defer c.loading.free.Add(1)
 		c.fly(ctx, r, f, load)
@@ -177,8 +173,9 @@ func (c *Cache[K, V]) refresh(ctx context.Context, r route[K, V], load Loader[K,
 	return true
 }
 
-// attendRefresh is attend for a refresh. It returns nil if there is to be none.
-func (s *shard[K, V]) attendRefresh(key K, of *call, now int64, wait bool) *flight[V] {
+// attendRefresh is attend for a refresh, which takes one from those that are free. It
+// returns nil if there is to be none; then it has allocated nothing.
+func (s *shard[K, V]) attendRefresh(key K, now int64, wait bool) *flight[V] {
 	if wait {
 		s.lock()
 	} else if !s.mu.TryLock() {
@@ -186,12 +183,18 @@ func (s *shard[K, V]) attendRefresh(key K, of *call, now int64, wait bool) *flig
 	}
 	defer s.mu.Unlock()
 	l := s.withLoads()
-	if f := l.flights[key]; s.cache.closed.Load() || f != nil && !f.call.abandoned() {
+	if f := l.of(key); s.cache.closed.Load() || f != nil && !f.call.abandoned() {
 		return nil
 	}
-	if failed, ok := l.failures.of[key]; ok && !s.cache.clock.expired(failed.until, now) {
+	if failed, ok := l.failures.last(key); ok && !s.cache.clock.expired(failed.until, now) {
 		return nil
 	}
+	if free := &s.cache.loading.free; free.Add(-1) < 0 {
+		free.Add(1)
+		return nil
+	}
+	of := newCall()
+	of.refresh = true
 	l.stats.Refreshes++
 	return l.begin(key, of)
 }

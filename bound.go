@@ -26,7 +26,8 @@ import (
 // nothing is free, a shard makes room by evicting, of its own entries if it has its
 // fair share. Otherwise, and if an entry is larger than all that it has, it takes what
 // it needs all the same: free is less than zero then, and whoever did that evicts as
-// much from those shards that have more than theirs, before its call returns.
+// much from other shards, first from those that have more than theirs, before its call
+// returns.
 //
 // So when no call is under way, the cache is within its bound, and otherwise it is over
 // it by no more than what those calls store.
@@ -43,6 +44,7 @@ type bound[K comparable, V any] struct {
 	most     atomic.Int64     // what all entries may cost
 	free     atomic.Int64
 	turn     atomic.Uint64 // of the shard that repay looks at next
+	resizing atomic.Int32  // calls of Resize, which repay for others too
 
 	tooLarge atomic.Uint64 // values refused
 	badCosts atomic.Uint64 // values refused because their cost was negative
@@ -53,6 +55,7 @@ const (
 	mostChunk      = 1024
 	mostBound      = 1 << 56 // so that sums of costs do not overflow
 	evictPerHold   = 16      // entries under one hold of a lock
+	holdsPerPause  = 64      // of locks, before Resize waits for room
 	leastPerShard  = 64      // entries
 
 	filledTenths        = 6 // of the slots, where the size of segments is chosen for the number of entries
@@ -90,15 +93,13 @@ func (b *bound[K, V]) entries() int {
 	case b == nil || b.cost != nil:
 		return 0
 	case b.overhead > 0:
-		return int(b.fair() / b.overhead)
+		return int(min(b.fair()/b.overhead, maxCapacity))
 	}
-	return int(b.fair())
+	return int(min(b.fair(), maxCapacity))
 }
 
-// costed reports whether entries have costs of their own.
-func (b *bound[K, V]) costed() bool {
-	return b.cost != nil || b.overhead > 0
-}
+// each returns what each entry costs, if that is the same for all.
+func (b *bound[K, V]) each() int64 { return max(b.overhead, 1) }
 
 // The costs of values that are refused: all that are less than 0.
 const (
@@ -124,16 +125,13 @@ func (c *Cache[K, V]) costOf(key K, value V) int64 {
 }
 
 func (b *bound[K, V]) costOf(key K, value V) int64 {
-	if !b.costed() {
-		return 1
-	}
-	cost := b.overhead
+	cost := b.each()
 	if b.cost != nil {
 		of := b.cost(key, value)
 		if of < 0 {
 			return badCost
 		}
-		cost += min(of, math.MaxInt64-cost)
+		cost = b.overhead + min(of, math.MaxInt64-b.overhead)
 	}
 	if cost > b.most.Load() {
 		return tooLarge
@@ -217,41 +215,58 @@ func (s *shard[K, V]) giveBack() {
 	}
 }
 
-// repay evicts what shards have taken beyond the bound.
-func (c *Cache[K, V]) repay() {
+// repay evicts what shards have taken beyond the bound: from those that have more than
+// their fair share, then from any, without waiting for those whose lock is taken, by a
+// Compute perhaps; at last, from all that are left, the one among them that has just
+// stored: what it stored ought to be there when the call returns. It takes locks at most
+// so many times, and reports whether there is more to repay.
+func (c *Cache[K, V]) repay(stored *shard[K, V], holds int) (more bool) {
 	b := c.bound
 	now := c.clock.read()
 	n := uint64(b.shards)
-	for looked := uint64(0); b.free.Load() < 0 && looked < 2*n; looked++ {
-		s := &c.shards[b.turn.Add(1)%n]
-		fair := int64(0) // at last, from whoever has anything
-		if looked < n {
+	for pass := range 3 {
+		fair, first := int64(0), b.turn.Add(1)
+		if pass == 0 {
 			fair = b.fair()
 		}
-		for s.repay(fair, now) {
-			looked = 0
+		for i := range n {
+			s, last := &c.shards[(first+i)%n], pass == 2
+			for more := last || s != stored; more; {
+				if b.free.Load() >= 0 {
+					return false
+				}
+				if holds == 0 {
+					return true
+				}
+				holds--
+				more = s.repay(fair, now, last)
+			}
 		}
 	}
+	return false // what is missing still, others have taken, who repay it
 }
 
 // repay gives up what is missing, of what the shard has beyond its fair share. It
 // reports whether it has given any.
-func (s *shard[K, V]) repay(fair, now int64) bool {
-	s.lock()
+func (s *shard[K, V]) repay(fair, now int64, wait bool) bool {
+	if wait {
+		s.lock()
+	} else if !s.mu.TryLock() {
+		return false
+	}
 	defer s.mu.Unlock()
 	o, b := s.order, s.cache.bound
-	missing := min(-b.free.Load(), o.share-fair)
-	if missing <= 0 {
+	missing := func() int64 { return min(-b.free.Load(), o.share-fair) }
+	if missing() <= 0 {
 		return false
 	}
 	soon := s.takeDue(now)
 	for range evictPerHold {
-		if o.share-o.used >= missing || !s.evict(soon, now) {
+		if o.share-o.used >= missing() || !s.evict(soon, now) {
 			break
 		}
-		missing = min(missing, -b.free.Load()) // evict may have given back some
 	}
-	given := min(o.share-o.used, missing)
+	given := min(o.share-o.used, missing())
 	if given <= 0 {
 		return false
 	}
@@ -262,8 +277,9 @@ func (s *shard[K, V]) repay(fair, now int64) bool {
 
 // Resize changes the bound to n: entries if Options.MaxEntries was set, else a cost or
 // bytes, as in MaxCost or MaxMemory. If the cache is beyond it, entries are evicted
-// before Resize returns, a few at a time, so that others go on meanwhile. It returns an
-// error if n is less than 1, or if the cache was made without a bound.
+// before Resize returns, a few at a time, so that others go on meanwhile. The number of
+// shards stays as it was made. It returns an error if n is less than 1, or if the cache was
+// made without a bound.
 func (c *Cache[K, V]) Resize(n int64) error {
 	switch b := c.bound; {
 	case b == nil:
@@ -272,8 +288,16 @@ func (c *Cache[K, V]) Resize(n int64) error {
 		return fmt.Errorf("wheelcache: Resize(%d): the bound must be 1 to %d", n, int64(mostBound))
 	default:
 		c.removals.awaitRoom()
+		b.resizing.Add(1)
+		defer func() {
+			b.resizing.Add(-1)
+			c.settle(expiry.NoDeadline, nil) // for those who have left it to this call
+		}()
 		b.free.Add(n - b.most.Swap(n))
+		for c.repay(nil, holdsPerPause) {
+			c.removals.start()
+			c.removals.awaitRoom()
+		}
 	}
-	c.settle(expiry.NoDeadline)
 	return nil
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"sync"
 	"testing"
 	"time"
@@ -506,6 +507,8 @@ func TestSmallBoundsHaveFewShards(t *testing.T) {
 		require.LessOrEqual(t, len(c.shards), most, "%d entries", entries)
 		require.GreaterOrEqual(t, max(entries, leastPerShard)/len(c.shards), leastPerShard)
 	}
+	c := mustNew(t, Options[int, int]{MaxMemory: 10_000, Shards: 1024})
+	require.LessOrEqual(t, len(c.shards), 2, "bytes")
 }
 
 // One large entry may need the room of all shards.
@@ -525,6 +528,124 @@ func TestALargeEntryTakesTheRoomOfManyShards(t *testing.T) {
 		check(t, c)
 		require.LessOrEqual(t, c.Stats().Cost, int64(10_000))
 	}
+}
+
+// What is larger than a shard's fair share, and much smaller than the bound, is there when
+// its Set returns.
+func TestALargeEntryIsThereWhenItsSetReturns(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxCost: 10_000, Shards: 16, Cost: func(_, v int) int64 { return int64(v) }})
+	for i := range 300 {
+		for k := range 500 {
+			c.Set(1_000_000+i*500+k, 1)
+		}
+		v := []int{100, 300, 620, 700, 3000, 9000, 10_000}[i%7]
+		c.Set(i, v)
+		got, ok := c.Peek(i)
+		require.True(t, ok, "cost %d", v)
+		require.Equal(t, v, got)
+		if i%20 == 0 {
+			check(t, c)
+		}
+	}
+}
+
+// Two keys of one hash may stand in both parts of a queue that is being swept.
+func TestKeysOfOneHashKeepTheirRecordsInASweep(t *testing.T) {
+	for _, hashes := range []uint64{300, 1000, 3000} {
+		c := mustNew(t, Options[int, int]{MaxEntries: 300, Shards: 1, Hash: func(k int) uint64 {
+			return mix(uint64(k), 1, 2) >> 20 % hashes
+		}})
+		r := rand.New(rand.NewPCG(1, 1))
+		o := c.shards[0].order
+		sweeps, sweeping := 0, false
+		for i := range 20_000 {
+			c.Set(i, i)
+			if !o.sweeping && i > 400 {
+				for k := range c.Keys() {
+					if r.IntN(50) == 0 {
+						c.Delete(k)
+						break
+					}
+				}
+			}
+			if o.sweeping && !sweeping {
+				sweeps++
+			}
+			if sweeping = o.sweeping; sweeping || i%100 == 0 {
+				check(t, c)
+			}
+		}
+		require.NoError(t, c.Resize(1))
+		check(t, c)
+		require.Positive(t, sweeps)
+	}
+}
+
+// What has gone in the middle of the queue is passed a few records at a time.
+func TestEvictingPassesFewRecordsOfWhatHasGone(t *testing.T) {
+	const n = 20_000
+	c := mustNew(t, Options[int, int]{MaxEntries: n, Shards: 1})
+	for k := range n {
+		c.Set(k, k)
+	}
+	for k := range n / 2 {
+		c.Delete(k)
+	}
+	o := &c.shards[0].order.small
+	most := 0
+	for k := range n {
+		before := o.len
+		c.Set(n+k, k)
+		most = max(most, before-o.len)
+	}
+	require.LessOrEqual(t, most, 2*trimPerWrite+looksPerVictim)
+	check(t, c)
+}
+
+// Whoever makes the bound smaller waits for OnRemoval, as others who remove do.
+func TestResizeWaitsForOnRemoval(t *testing.T) {
+	const n = 30_000
+	gate := make(chan struct{})
+	var c *Cache[int, int]
+	most := 0
+	c = mustNew(t, Options[int, int]{MaxEntries: n, Shards: 4, OnRemoval: func(Removal[int, int]) {
+		<-gate
+		most = max(most, c.removals.pending())
+	}})
+	for k := range n {
+		c.Set(k, k)
+	}
+	evicted := c.Stats().Evicted
+	resized := make(chan error)
+	go func() { resized <- c.Resize(10) }()
+	for c.removals.pending() < maxPending {
+		runtime.Gosched()
+	}
+	close(gate)
+	require.NoError(t, <-resized)
+	c.Flush()
+	require.LessOrEqual(t, c.Len(), 10)
+	require.EqualValues(t, n-c.Len(), c.Stats().Evicted)
+	require.Less(t, most, maxPending+holdsPerPause*evictPerHold+int(evicted)+1)
+	check(t, c)
+}
+
+// A Compute that takes long holds up nobody who stores elsewhere and has to make room.
+func TestALongComputeDoesNotHoldUpWhoMakesRoom(t *testing.T) {
+	c := mustNew(t, Options[int, int]{MaxCost: 10_000, Shards: 16, Cost: func(_, v int) int64 { return int64(v) }})
+	for k := range 20_000 {
+		c.Set(k, 1)
+	}
+	busy, _ := c.at(1)
+	c.Compute(1, func(int, bool) (int, Op) {
+		for k := range 200 {
+			if s, _ := c.at(100_000 + k); s != busy {
+				c.Set(100_000+k, 700) // another shard's, or it would be a deadlock
+			}
+		}
+		return 1, OpStore
+	})
+	check(t, c)
 }
 
 func TestDeletingAndStoringAgainLeavesNoRecordsBehind(t *testing.T) {

@@ -261,14 +261,15 @@ func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
 	s.supersede(key)
 	wake := s.put(hash, key, value, b, deadline, cost, now)
 	s.mu.Unlock()
-	c.settle(wake)
+	c.settle(wake, s)
 }
 
 // settle does what is to be done after a shard's lock has been released: it
-// has removals delivered and the driver woken up in time.
-func (c *Cache[K, V]) settle(wake int64) {
-	if c.bound != nil && c.bound.free.Load() < 0 {
-		c.repay()
+// has removals delivered and the driver woken up in time, and what was taken beyond the
+// bound repaid. stored is the shard that has stored something, or nil.
+func (c *Cache[K, V]) settle(wake int64, stored *shard[K, V]) {
+	if c.bound != nil && c.bound.free.Load() < 0 && c.bound.resizing.Load() == 0 {
+		c.repay(stored, math.MaxInt)
 	}
 	if c.removals != nil {
 		c.removals.start()
@@ -292,7 +293,7 @@ func (c *Cache[K, V]) setGone(key K, value V, cost int64) {
 	s.supersede(key)
 	s.putGone(hash, key, value, cost, now)
 	s.mu.Unlock()
-	c.settle(expiry.NoDeadline)
+	c.settle(expiry.NoDeadline, nil)
 }
 
 // Move gives the entry of key a new lifetime that begins now, with the same
@@ -324,7 +325,7 @@ func (c *Cache[K, V]) Move(key K, ttl time.Duration) bool {
 		p.bucket.end(opened)
 	}
 	s.mu.Unlock()
-	c.settle(wake)
+	c.settle(wake, nil)
 	return ok
 }
 
@@ -364,7 +365,7 @@ func (c *Cache[K, V]) delete(key K) (value V, ok bool) {
 		}
 	}
 	s.mu.Unlock()
-	c.settle(expiry.NoDeadline)
+	c.settle(expiry.NoDeadline, nil)
 	return value, ok
 }
 

@@ -58,7 +58,7 @@ const (
 func (c *Cache[K, V]) edit(key K, now int64, decide func(found[V]) change[V]) (done bool) {
 	s, hash := c.at(key)
 	wake, done := s.edit(hash, key, now, decide)
-	c.settle(wake)
+	c.settle(wake, s)
 	return done
 }
 

@@ -53,6 +53,9 @@ func (q *fifo) pop() uint32 {
 	return hash
 }
 
+// peek returns the hash that is first. There must be one.
+func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
+
 // ahead returns up to n hashes of those that are first. There must be one.
 func (q *fifo) ahead(n int) []uint32 {
 	return q.first.hashes[q.taken:min(q.taken+min(n, q.len), fifoChunkSize)]

@@ -30,7 +30,7 @@ const (
 	ghostSet   = 8 // cells
 	fewGhosts  = 8 * ghostSet
 	cellsInAge = 1 << 13 // for at most so many cells, the unit of ages is one eviction
-	soonPart   = 20      // a ghost is back soon if it was evicted within a twentieth of the entries' number
+	soonPart   = 20      // a ghost is back soon if it was evicted within so small a part of as many evictions as there are cells
 
 	// A cell: | hash 15 | part 1 | stamp 16 |
 	stampBits = 16

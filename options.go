@@ -88,7 +88,8 @@ type Options[K comparable, V any] struct {
 
 	// NegativeTTL is for how long it is remembered that a loader has answered
 	// ErrNotFound: callers get that answer without another load, until the key is
-	// stored or removed. 0 means not at all; less is an error.
+	// stored or removed. 0 means not at all; less is an error. No bound counts what is so
+	// remembered: where others choose the keys, that long ought to be short.
 	NegativeTTL time.Duration
 
 	// ErrorTTL is NegativeTTL for all other errors of loaders.
@@ -200,7 +201,11 @@ func (o Options[K, V]) validate() (Options[K, V], error) {
 		o.Shards = defaultShards(runtime.GOMAXPROCS(0))
 	}
 	o.Shards = powerOfTwo(o.Shards)
-	for o.MaxEntries > 0 && o.Shards > 1 && o.MaxEntries/o.Shards < leastPerShard {
+	entries := int64(o.MaxEntries)
+	if o.MaxMemory > 0 {
+		entries = max(o.MaxMemory/entryMemory[K, V](filledTenths), 1)
+	}
+	for entries > 0 && o.Shards > 1 && entries/int64(o.Shards) < leastPerShard {
 		o.Shards /= 2
 	}
 	if o.Slots > 0 {

@@ -61,14 +61,15 @@ import (
 // # Invariants
 //
 // An entry is pinned if its cost is 0, in main if its mark says so, in small
-// otherwise. For each hash, the queue has at least as many records as small has
-// entries. used is the sum of the costs of all entries, smallUsed of those in small.
+// otherwise. For each hash, each part of the queue has at least as many records as small
+// has entries with its mark. used is the sum of the costs of all entries, smallUsed of those in small.
 // Marks are zero in tables without a bound. The lock's holder changes all that; only
 // counts are changed by readers, who may, by chance, count for an entry that has just
 // taken the place of another, or for a vacant slot.
 type order struct {
 	used  int64 // cost of all entries
 	share int64 // what of the bound the shard may use: see bound.go
+	each  int64 // what each entry costs, unless the table has their costs
 
 	small      fifo
 	unswept    fifo // what of small a sweep has not come to: comes after small
@@ -104,10 +105,12 @@ const (
 	targetStep  = 1.02
 
 	sweepPerWrite  = 8
+	trimPerWrite   = 4
 	unsweptAllowed = 64 // orphans that are no reason to sweep
 	looksPerVictim = 64 // records or buckets looked at until anything will do
 
-	foreseen = 8 // victims whose memory is loaded at once
+	foreseen    = 8       // victims whose memory is loaded at once
+	fewToExpect = 1 << 11 // so many entries are in the processor's caches anyway
 
 	handStride = 0x9e3779b1 // a prime, so that multiples of it modulo n are all numbers below n
 
@@ -202,6 +205,9 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	mark, cost := p.mark(), s.costIn(seg, p)
 	o.used -= cost
 	s.quit(mark, cost)
+	if o.smallCount+o.mainCount == 0 {
+		o.ghosts = ghosts{} // memory comes back
+	}
 	s.giveBack()
 }
 
@@ -283,14 +289,36 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 // oldest takes the first record out of small, and returns its entry if it has one.
 func (s *shard[K, V]) oldest() (spot, bool) {
 	o := s.order
-	q := &o.small
-	if q.len == 0 {
-		q = &o.unswept
-	}
+	q, mark := o.front()
 	if q.taken%foreseen == 0 {
 		s.foresee(q.ahead(foreseen))
 	}
-	return s.findSmall(q.pop(), 0, 0)
+	return s.findSmall(q.pop(), swept, mark)
+}
+
+// front returns the part of small that comes first, and how the entries of its records
+// are marked: of two with the same hash, one may be in either part.
+func (o *order) front() (q *fifo, mark uint32) {
+	if o.small.len > 0 {
+		return &o.small, o.parity
+	}
+	return &o.unswept, o.parity ^ swept
+}
+
+// trim drops records without an entry from the front of small, so that evict need not
+// pass many of them at once.
+func (s *shard[K, V]) trim() {
+	o := s.order
+	for range trimPerWrite {
+		if o.small.len+o.unswept.len <= o.smallCount {
+			return
+		}
+		q, mark := o.front()
+		if _, ok := s.findSmall(q.peek(), swept, mark); ok {
+			return
+		}
+		q.pop()
+	}
 }
 
 // foresee makes the processor load what evicting entries with those hashes will touch, all
@@ -348,6 +376,7 @@ func (s *shard[K, V]) comeBy(by int64) (spot, bool) {
 // sweep goes on with a sweep of small, or begins one if it is due.
 func (s *shard[K, V]) sweep() {
 	o := s.order
+	s.trim()
 	if !o.sweeping {
 		if o.small.len <= 2*o.smallCount+unsweptAllowed {
 			return
@@ -395,7 +424,7 @@ func (s *shard[K, V]) findSmall(hash, mask, want uint32) (spot, bool) {
 // costIn returns the cost of the entry at p, in the segment seg.
 func (s *shard[K, V]) costIn(seg *segment, p spot) int64 {
 	if !s.costed {
-		return 1
+		return s.order.each
 	}
 	i, _ := slotIndex[K, V](seg.buckets, p.slot)
 	return seg.beside.costs[i]

@@ -75,7 +75,7 @@ const (
 func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
 	s.limited = c.traits.MaxAge > 0
 	if c.bound != nil {
-		s.order, s.costed = &order{target: firstTarget}, c.bound.costed()
+		s.order, s.costed = &order{target: firstTarget, each: c.bound.each()}, c.bound.cost != nil
 	}
 	s.table.init(capacity, c.bound.entries(), phase, empty)
 	s.cache = c
@@ -104,7 +104,7 @@ func (s *shard[K, V]) lockBusy() {
 // put stores value with a deadline that has not passed. It returns the instant
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
-	if s.order != nil {
+	if s.order != nil && s.count > fewToExpect {
 		s.expect(hash)
 	}
 	if p, ok := s.find(hash, key); ok {
@@ -364,12 +364,22 @@ func (s *shard[K, V]) updateNext(sparse int64) {
 		}
 	}
 	if s.loads != nil {
-		next = min(next, s.loads.failures.next())
+		next = min(next, s.failuresDue())
 	}
 	if len(s.sparse) > 0 {
 		next = min(next, sparse)
 	}
 	s.next.Store(next)
+}
+
+// failuresDue returns the instant of the tick by which the first remembered failure is to
+// be forgotten.
+func (s *shard[K, V]) failuresDue() int64 {
+	at := s.loads.failures.next()
+	if at == expiry.NoDeadline {
+		return at
+	}
+	return s.cache.instantOf(s.cache.tickAfter(at))
 }
 
 // comeUp is called by the wheel for each record that is due: it expires the

@@ -3,7 +3,7 @@
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## / { printf "  %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
-	@echo 'Variables: FUZZTIME=10s  PKG=./...  BENCH=.  COUNT=6   (make bench PKG=./wheel BENCH=Advance > new.out)'
+	@echo 'Variables: FUZZTIME=5s  PKG=./...  BENCH=.  COUNT=6   (make bench PKG=./wheel BENCH=Advance > new.out)'
 	@echo '           OPS=100000000  HISTORIES=10000  LOADROUNDS=10000  TIME=10m  REPORT=FILE  SOAKFLAGS=-race  (make soak TIME=30m REPORT=soak.md)'
 
 check: ## all that CI runs, in its order

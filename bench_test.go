@@ -299,20 +299,33 @@ func BenchmarkEvict(b *testing.B) {
 	benchEvict(b, "uint64", intKey, uint64(1))
 }
 
-// BenchmarkFullGet is Get without a bound and with one that is reached.
-func BenchmarkFullGet(b *testing.B) {
+// benchFullGet is Get without a bound and with one that is reached, of keys that have been
+// read before.
+func benchFullGet[K comparable, V any](b *testing.B, name string, key func(int) K, value V) {
 	const keys = 1_000_000
-	w := newWorkload(keys, "zipf", &payload{}, stringKey)
-	for _, most := range []int{0, keys} {
-		b.Run(fmt.Sprintf("key=string/keys=%d/most=%d", keys, most), func(b *testing.B) {
-			c := newCache(b, wheelcache.Options[string, *payload]{TTL: time.Hour, MaxEntries: most})
-			for _, k := range w.stored {
-				c.Set(k, w.value)
-			}
-			runtime.GC()
-			w.forEach(b, func(k string) { c.Get(k) })
-		})
+	for _, dist := range []string{"uniform", "zipf"} {
+		w := newWorkload(keys, dist, value, key)
+		for _, most := range []int{0, keys} {
+			b.Run(fmt.Sprintf("key=%s/keys=%d/dist=%s/most=%d", name, keys, dist, most), func(b *testing.B) {
+				c := newCache(b, wheelcache.Options[K, V]{TTL: time.Hour, MaxEntries: most})
+				for _, k := range w.stored {
+					c.Set(k, w.value)
+				}
+				for range 8 {
+					for _, p := range w.picks {
+						c.Get(w.lookup[p])
+					}
+				}
+				runtime.GC()
+				w.forEach(b, func(k K) { c.Get(k) })
+			})
+		}
 	}
+}
+
+func BenchmarkFullGet(b *testing.B) {
+	benchFullGet(b, "string", stringKey, &payload{})
+	benchFullGet(b, "uint64", intKey, uint64(1))
 }
 
 // BenchmarkMix is reading with some overwriting.

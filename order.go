@@ -306,7 +306,8 @@ func (o *order) front() (q *fifo, mark uint32) {
 }
 
 // trim drops records without an entry from the front of small, so that evict need not
-// pass many of them at once.
+// pass many of them at once: it may still, where another key's entry has the hash of one
+// that has gone.
 func (s *shard[K, V]) trim() {
 	o := s.order
 	for range trimPerWrite {

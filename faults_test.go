@@ -83,7 +83,7 @@ func everyOperation[K, V comparable](c *Cache[K, V], key K, value V, at func(sit
 		"Pause":  func() { c.Pause(); c.Resume() },
 		"Resume": func() { c.Resume() },
 
-		"Resize": func() { c.Resize(1) },
+		"Resize": func() { c.Resize(1 << 20) },
 
 		"Len":   func() { c.Len() },
 		"Stats": func() { c.Stats() },
@@ -183,7 +183,7 @@ func (k sabotagedClock) Now() time.Time { k.s.at("Clock"); return k.FakeClock.No
 // sites are where the user's code is called. Those that the caller's goroutine is
 // at see to their panics themselves.
 var sites = []string{
-	"OnRemoval", "Logger", "Policy.Create", "Policy.Update", "Policy.Read", "Hash", "Clock",
+	"OnRemoval", "Logger", "Policy.Create", "Policy.Update", "Policy.Read", "Hash", "Cost", "Clock",
 	"Compute", "DeleteFunc", "All", "Keys", "Expiring", "Loader", "BulkLoader",
 }
 
@@ -213,6 +213,8 @@ func newPatient(t *testing.T, site string) *patient {
 		o.Expiry = p.s
 	case site == "Hash":
 		o.Hash = func(k string) uint64 { p.s.at(site); return StableHash(k) }
+	case site == "Cost":
+		o.MaxCost, o.Cost = 1<<20, func(string, int) int64 { p.s.at(site); return 1 }
 	case site == "Clock":
 		p.fake = clockwork.NewFakeClock()
 		o.Clock = sabotagedClock{p.fake, p.s}
@@ -310,17 +312,17 @@ var faults = map[string]func(p *patient){
 // it may run on a loader's goroutine, which must not wait for a load of its own key.
 func waitsForItself(site, operation string) bool {
 	loads := operation == "GetOrLoad" || operation == "LoadAll"
-	return loads && (strings.HasSuffix(site, "Loader") || strings.HasPrefix(site, "Policy") || site == "Clock")
+	return loads && (strings.HasSuffix(site, "Loader") || strings.HasPrefix(site, "Policy") || site == "Cost" || site == "Clock")
 }
 
 // inFlight reports whether the user's code at the site runs on a loader's goroutine.
 func inFlight(operation, site string) bool {
-	return (operation == "LoadAll" || operation == "Refresh") && (strings.HasSuffix(site, "Loader") || site == "Policy.Create")
+	return (operation == "LoadAll" || operation == "Refresh") && (strings.HasSuffix(site, "Loader") || site == "Policy.Create" || site == "Cost")
 }
 
 // underLock reports whether the user's code at the site runs under a lock.
 func underLock(operation, site string) bool {
-	return operation == "Compute" && (site == "Compute" || strings.HasPrefix(site, "Policy"))
+	return operation == "Compute" && (site == "Compute" || site == "Cost" || strings.HasPrefix(site, "Policy"))
 }
 
 func TestFaultsOfTheUsersCodeLeaveTheCacheWhole(t *testing.T) {

@@ -289,6 +289,7 @@ func (w *modelled[K, V]) getOrLoad(k K, a loadAnswer[V]) {
 		want, wantErr := w.model.GetOrLoad(k, a)
 		got, err := w.cache.GetOrLoad(bg, k, func(_ context.Context, key K) (V, error) {
 			<-gate
+			w.reenter(key)
 			same(w.t, "loader's key", k, key)
 			return a.give()
 		})

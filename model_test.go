@@ -407,6 +407,7 @@ func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRul
 	w.epoch = w.clock.Now()
 	o.Clock = w.clock
 	o.OnRemoval = func(r Removal[K, V]) {
+		w.reenter(r.Key)
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		deadline := never
@@ -422,6 +423,14 @@ func newModelled[K, V comparable](t testing.TB, o Options[K, V], rules *modelRul
 	w.model = newModel(o.TTL, w.cache.tick, rules)
 	w.model.loading = modelLoading{o.NegativeTTL, o.ErrorTTL, o.StaleFor, o.RefreshAfter, o.RefreshFraction}
 	return w
+}
+
+// reenter uses the cache from within the user's code, in ways that change nothing.
+func (w *modelled[K, V]) reenter(k K) {
+	w.cache.Peek(k)
+	w.cache.Entry(k)
+	w.cache.Len()
+	w.cache.Stats()
 }
 
 // same compares the answers of an operation.
@@ -603,7 +612,10 @@ func (w *modelled[K, V]) compute(k K, op Op, v V) {
 }
 
 func (w *modelled[K, V]) deleteFunc(match func(K, V) bool) {
-	same(w.t, "DeleteFunc", w.model.DeleteFunc(match), w.cache.DeleteFunc(match))
+	same(w.t, "DeleteFunc", w.model.DeleteFunc(match), w.cache.DeleteFunc(func(k K, v V) bool {
+		w.reenter(k)
+		return match(k, v)
+	}))
 }
 
 func (w *modelled[K, V]) compareAndSwap(k K, old, v V) {

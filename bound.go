@@ -39,8 +39,7 @@ import (
 type bound[K comparable, V any] struct {
 	cost     func(K, V) int64 // nil if each entry costs 1
 	overhead int64            // of an entry itself
-	shards   int              // a power of two
-	log      uint8            // of shards: they are counted at each Set
+	log      uint8            // of the number of shards, a power of two: a Set need not divide
 	most     atomic.Int64     // what all entries may cost
 	free     atomic.Int64
 	turn     atomic.Uint64 // of the shard that repay looks at next
@@ -67,7 +66,7 @@ const (
 // newBound returns what o says of the size of a cache with so many shards, or nil if
 // there is no bound.
 func newBound[K comparable, V any](o *Options[K, V], shards int) *bound[K, V] {
-	b := &bound[K, V]{cost: o.Cost, shards: shards, log: uint8(bits.TrailingZeros(uint(shards)))}
+	b := &bound[K, V]{cost: o.Cost, log: uint8(bits.TrailingZeros(uint(shards)))}
 	most := o.MaxCost
 	switch {
 	case o.MaxEntries > 0:
@@ -223,7 +222,7 @@ func (s *shard[K, V]) giveBack() {
 func (c *Cache[K, V]) repay(stored *shard[K, V], holds int) (more bool) {
 	b := c.bound
 	now := c.clock.read()
-	n := uint64(b.shards)
+	n := uint64(len(c.shards))
 	for pass := range 3 {
 		fair, first := int64(0), b.turn.Add(1)
 		if pass == 0 {

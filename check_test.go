@@ -443,3 +443,16 @@ func contents[K comparable, V any](t testing.TB, c *Cache[K, V]) map[K]V {
 	}
 	return got
 }
+
+// each yields the hashes in order. The queue must not change meanwhile.
+func (q *fifo) each(yield func(hash uint32) bool) {
+	i, left := q.taken, q.len
+	for c := q.first; left > 0; c, i = c.next, 0 {
+		for ; i < fifoChunkSize && left > 0; i++ {
+			if !yield(c.hashes[i]) {
+				return
+			}
+			left--
+		}
+	}
+}

@@ -60,16 +60,3 @@ func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
 func (q *fifo) ahead(n int) []uint32 {
 	return q.first.hashes[q.taken:min(q.taken+min(n, q.len), fifoChunkSize)]
 }
-
-// each yields the hashes in order. The queue must not change meanwhile.
-func (q *fifo) each(yield func(hash uint32) bool) {
-	i, left := q.taken, q.len
-	for c := q.first; left > 0; c, i = c.next, 0 {
-		for ; i < fifoChunkSize && left > 0; i++ {
-			if !yield(c.hashes[i]) {
-				return
-			}
-			left--
-		}
-	}
-}

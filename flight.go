@@ -430,6 +430,9 @@ func (l *loads[K, V]) of(key K) *flight[V] {
 
 // drop takes the flight of a key out, if there is one. Maps do not shrink.
 func (l *loads[K, V]) drop(key K) {
+	if key != key { //nolint:gocritic // see of
+		return
+	}
 	if delete(l.flights, key); len(l.flights) == 0 && l.most > fewFlights {
 		l.dropAll()
 	}
@@ -442,9 +445,7 @@ func (l *loads[K, V]) dropAll() { l.flights, l.most = nil, 0 }
 // remembered of a load that failed is out of date.
 func (s *shard[K, V]) supersede(key K) {
 	if l := s.loads; l != nil {
-		if l.of(key) != nil {
-			l.drop(key)
-		}
+		l.drop(key)
 		l.failures.forget(key)
 	}
 }

@@ -251,6 +251,7 @@ func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
 		return
 	}
 	s, hash := c.at(key)
+	s.touch(hash)
 	b := newBox(value)
 	s.lock()
 	if c.closed.Load() {
@@ -259,7 +260,16 @@ func (c *Cache[K, V]) store(key K, value V, deadline, now int64) {
 		return
 	}
 	s.supersede(key)
-	wake := s.put(hash, key, value, b, deadline, cost, now)
+	var wake int64
+	switch s.write(hash, key, value, deadline, now) {
+	case hit:
+		s.mu.Unlock()
+		return
+	case miss:
+		wake = s.putNew(hash, key, value, b, deadline, cost, now)
+	default:
+		wake = s.put(hash, key, value, b, deadline, cost, now)
+	}
 	s.mu.Unlock()
 	c.settle(wake, s)
 }

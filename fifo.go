@@ -56,7 +56,10 @@ func (q *fifo) pop() uint32 {
 // peek returns the hash that is first. There must be one.
 func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
 
-// ahead returns up to n hashes of those that are first. There must be one.
-func (q *fifo) ahead(n int) []uint32 {
-	return q.first.hashes[q.taken:min(q.taken+min(n, q.len), fifoChunkSize)]
+// ahead returns the hash that is n behind the first, if it is in the same chunk.
+func (q *fifo) ahead(n int) (hash uint32, ok bool) {
+	if i := q.taken + n; n < q.len && i < fifoChunkSize {
+		return q.first.hashes[i], true
+	}
+	return 0, false
 }

@@ -1,9 +1,6 @@
 package wheelcache
 
-import (
-	"math/bits"
-	"sync/atomic"
-)
+import "math/bits"
 
 // ghosts remember for a while which hashes were evicted, from where, and how long
 // ago: time is counted in evictions from the same place.
@@ -54,7 +51,7 @@ func (g *ghosts) set(hash uint32) []uint32 {
 // touch makes the processor load what add and take will look at.
 func (g *ghosts) touch(hash uint32) {
 	if len(g.cells) > 0 {
-		atomic.LoadUint32(&g.set(hash)[0])
+		touchCells(g.set(hash))
 	}
 }
 

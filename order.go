@@ -109,8 +109,7 @@ const (
 	unsweptAllowed = 64 // orphans that are no reason to sweep
 	looksPerVictim = 64 // records or buckets looked at until anything will do
 
-	foreseen    = 8       // victims whose memory is loaded at once
-	fewToExpect = 1 << 11 // so many entries are in the processor's caches anyway
+	foreseen = 8 // records between the one that is judged and the one whose memory begins to be loaded: see touch
 
 	handStride = 0x9e3779b1 // a prime, so that multiples of it modulo n are all numbers below n
 
@@ -290,8 +289,9 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 func (s *shard[K, V]) oldest() (spot, bool) {
 	o := s.order
 	q, mark := o.front()
-	if q.taken%foreseen == 0 {
-		s.foresee(q.ahead(foreseen))
+	if hash, ok := q.ahead(foreseen); ok {
+		s.order.ghosts.touch(hash)
+		s.touch(hash)
 	}
 	return s.findSmall(q.pop(), swept, mark)
 }
@@ -319,25 +319,6 @@ func (s *shard[K, V]) trim() {
 			return
 		}
 		q.pop()
-	}
-}
-
-// foresee makes the processor load what evicting entries with those hashes will touch, all
-// at once: see touch. In a large cache an eviction is little else but waiting for memory.
-func (s *shard[K, V]) foresee(hashes []uint32) {
-	for _, hash := range hashes {
-		s.order.ghosts.touch(hash)
-	}
-	s.touch(hashes)
-}
-
-// expect makes the processor load what storing a new key will touch.
-func (s *shard[K, V]) expect(hash uint32) {
-	s.order.ghosts.touch(hash)
-	seg := s.dir.Load().of(hash)
-	b := bucketAt[K, V](seg.buckets, seg.home(hash))
-	if free := vacant(b.control.Load()); free != 0 {
-		slotAt[K, V](b, slotIn(free)).deadline.Load()
 	}
 }
 

@@ -79,6 +79,7 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	}
 	s.table.init(capacity, c.bound.entries(), phase, empty)
 	s.cache = c
+	s.plain = inline[K]() && inline[V]() && c.removals == nil && c.bound == nil && !s.limited
 	s.next.Store(expiry.NoDeadline)
 }
 
@@ -104,8 +105,8 @@ func (s *shard[K, V]) lockBusy() {
 // put stores value with a deadline that has not passed. It returns the instant
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
-	if s.order != nil && s.count > fewToExpect {
-		s.expect(hash)
+	if s.order != nil {
+		s.order.ghosts.touch(hash)
 	}
 	if p, ok := s.find(hash, key); ok {
 		return s.putAt(p, p.bucket.begin(), value, b, deadline, s.latest(now), cost, now)
@@ -316,7 +317,7 @@ func (s *shard[K, V]) newWheel(now int64) {
 		visit:  s.comeUp,
 		kept:   s.hasEntry,
 	}
-	s.wheel.Ahead(s.touch)
+	s.wheel.Ahead(s.touchAll)
 }
 
 // slotsFor returns how many slots a wheel for n records has.

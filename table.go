@@ -73,9 +73,10 @@ type table[K comparable, V any] struct {
 	valuePointers uint8  //
 	limited       bool   // entries have a latest deadline, see limit.go
 	costed        bool   // entries have costs, see order.go
+	plain         bool   // keys and values are in slots, and nobody else need know of a new value: see write
 	maxBuckets    uint32 // of a segment; beyond that it is split, not enlarged
 
-	_ [40]byte // readers need what is above; below, the lock's holder writes
+	_ [36]byte // readers need what is above; below, the lock's holder writes
 
 	count  int      // entries
 	sparse []uint32 // a hash of each segment that waits to be made smaller
@@ -415,24 +416,6 @@ func (t *table[K, V]) findRecord(hash, tick uint32, by int64) (spot, bool) {
 		i = seg.after(i)
 	}
 	return spot{}, false
-}
-
-// touch makes the processor load what findRecord will look at for the hashes. It
-// waits for nothing in between, so that the loads for all of them are under way at
-// once, which takes a fraction of the time that they take one after the other.
-func (t *table[K, V]) touch(hashes []uint32) {
-	d := t.dir.Load()
-	for _, hash := range hashes {
-		seg := d.of(hash)
-		bucketAt[K, V](seg.buckets, seg.home(hash)).control.Load()
-	}
-	for _, hash := range hashes {
-		seg := d.of(hash)
-		b := bucketAt[K, V](seg.buckets, seg.home(hash))
-		if m := matching(b.control.Load(), tagOf(hash)); m != 0 {
-			slotAt[K, V](b, slotIn(m)).deadline.Load()
-		}
-	}
 }
 
 // overwrite gives the entry at p another value and deadline, and another latest

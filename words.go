@@ -8,6 +8,8 @@ import (
 	"slices"
 	"sync/atomic"
 	"unsafe"
+
+	"github.com/wheelcache/wheelcache/expiry"
 )
 
 // This is the only file with unsafe in it. It lays entries out in memory and
@@ -115,6 +117,11 @@ func boxed[T any]() bool {
 	return unsafe.Sizeof(*new(T)) > maxInline
 }
 
+// inline reports whether values of type T are in slots themselves.
+func inline[T any]() bool {
+	return unsafe.Sizeof(*new(T)) > 0 && !boxed[T]()
+}
+
 // stored returns the size that a T takes in a slot: that of its cell, or of one
 // for a pointer if it is boxed. A T of size zero takes as much as a pointer,
 // because no struct can end in nothing.
@@ -181,6 +188,27 @@ func bucketAt[K, V any](m buckets, i uint32) *bucketHead {
 // slotAt returns slot i of the bucket.
 func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 	return (*slotHead)(unsafe.Add(unsafe.Pointer(b), unsafe.Sizeof(bucketHead{})+uintptr(i)*slotSize[K, V]()))
+}
+
+// touch makes the processor load the home bucket of hash, all of it, and does not wait. So
+// the bucket's head and the slot that it points to are under way at once, while the caller
+// takes the lock; one after the other, each would take as long as all the rest of a Set,
+// where a cache is larger than the processor's.
+func (t *table[K, V]) touch(hash uint32) {
+	seg := t.dir.Load().of(hash)
+	prefetch(uintptr(seg.base)+uintptr(seg.home(hash))*bucketSize[K, V](), bucketSize[K, V]())
+}
+
+// touchAll is touch for each of some hashes.
+func (t *table[K, V]) touchAll(hashes []uint32) {
+	for _, hash := range hashes {
+		t.touch(hash)
+	}
+}
+
+// touchCells is touch for cells of ghosts.
+func touchCells(cells []uint32) {
+	prefetch(uintptr(unsafe.Pointer(unsafe.SliceData(cells))), uintptr(len(cells))*unsafe.Sizeof(cells[0]))
 }
 
 // indexIn returns the index of a slot in its bucket.
@@ -361,6 +389,61 @@ next:
 	}
 	c.reads.mine().misses.Add(count)
 	return value, 0, false
+}
+
+// write is put for the common case: in a plain table, the entry is in its home bucket and
+// live, and its record need not come up earlier than it does. It answers miss if key is
+// not there, and torn if it does not know, or there is more to do; then it has done
+// nothing. Like read it is one straight line, and for the same reason.
+func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) outcome {
+	if !s.plain {
+		return torn
+	}
+	// These are slotSize[K, V]() and so on: no type of a plain table is boxed or of size 0.
+	keySize, valueSize := unsafe.Sizeof(cell[K]{}), unsafe.Sizeof(cell[V]{})
+	slotSize := unsafe.Sizeof(slotHead{}) + keySize + valueSize
+
+	d := s.dir.Load()
+	seg := (*segment)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(d.segments)), uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
+	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(uint64(hash&(1<<bucketBits-1))*uint64(seg.n)>>bucketBits)*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
+	control := b.control.Load()
+	m := matching(control, tagOf(hash))
+	for p := matched(b, m, slotSize); p != nil; p = matched(b, m, slotSize) {
+		m &= m - 1
+		if *(*K)(unsafe.Add(p, unsafe.Sizeof(slotHead{}))) != key {
+			continue
+		}
+		slot := (*slotHead)(p)
+		old := slot.deadline.Load()
+		switch {
+		case deadline < old,
+			slot.tick == noTick && deadline != expiry.NoDeadline,
+			old <= s.cache.clock.horizon.Load() && s.cache.clock.expired(old, now):
+			return torn
+		}
+		version := b.version.Load()
+		if version&1 != 0 || !b.version.CompareAndSwap(version, version+1) {
+			return torn // a sliding reader is there
+		}
+		dst := unsafe.Add(p, unsafe.Sizeof(slotHead{})+keySize)
+		switch {
+		case valueSize != wordSize:
+			store(dst, value, nil, s.valuePointers)
+		case s.valuePointers != 0:
+			atomic.StorePointer((*unsafe.Pointer)(dst), *(*unsafe.Pointer)(unsafe.Pointer(&value)))
+		default:
+			atomic.StoreUintptr((*uintptr)(dst), *(*uintptr)(unsafe.Pointer(&value)))
+		}
+		slot.deadline.Store(deadline)
+		b.end(version)
+		s.sets++
+		s.removed[Replaced]++
+		return hit
+	}
+	if control >= overflowOne {
+		return torn
+	}
+	return miss
 }
 
 // matched returns the slot of b that the lowest bit set of matches stands for, or

@@ -188,6 +188,29 @@ func TestWritersWaitForASlidingReaderAndDoNotLoseItsDeadline(t *testing.T) {
 	}
 }
 
+// The short way of Set, where nobody is told of removals.
+func TestAPlainOverwriteWaitsForASlidingReader(t *testing.T) {
+	c, at := preempted(t, time.Hour, Options[string, pairs]{Clock: clockwork.NewFakeClock()})
+	require.True(t, at.begin())
+	finish := sync.OnceFunc(func() {
+		at.slot.deadline.Store(int64(10 * time.Hour))
+		at.bucket.end(at.version)
+	})
+	defer finish()
+	var running sync.WaitGroup
+	var done atomic.Bool
+	running.Go(func() { c.SetTTL("k", pairs{2, 2}, 20*time.Hour); done.Store(true) })
+	until(t, "beginAgain", 1, done.Load)
+	finish()
+	running.Wait()
+	check(t, c)
+	e, ok := c.Entry("k")
+	require.True(t, ok)
+	require.Equal(t, pairs{2, 2}, e.Value)
+	require.Equal(t, c.clock.time(int64(20*time.Hour)), e.Deadline)
+	require.EqualValues(t, 1, c.Stats().Replaced)
+}
+
 func TestASlidingReaderWhoComesBackTooLateMovesNothing(t *testing.T) {
 	for name, change := range map[string]func(c *Cache[string, pairs]){
 		"Set":               func(c *Cache[string, pairs]) { c.SetTTL("k", pairs{1, 1}, time.Hour) },

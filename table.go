@@ -164,9 +164,9 @@ func (t *table[K, V]) init(capacity, most int, phase float64, empty *directory) 
 	for depth < maxDepth && bucketsFor(capacity>>depth) > largest {
 		depth++
 	}
-	segments := make([]segment, 1<<depth)
+	segments, fills := make([]segment, 1<<depth), make([]fill, 1<<depth)
 	for i := range segments {
-		segments[i] = t.newSegment(new(fill), bucketsFor(capacity>>depth), uint8(depth))
+		segments[i] = t.newSegment(&fills[i], bucketsFor(capacity>>depth), uint8(depth))
 		segments[i].limit = int(segments[i].n) * sizedPerPair / 2
 	}
 	t.dir.Store(newDirectory(uint8(depth), segments))

@@ -8,8 +8,6 @@ import (
 	"slices"
 	"sync/atomic"
 	"unsafe"
-
-	"github.com/wheelcache/wheelcache/expiry"
 )
 
 // This is the only file with unsafe in it. It lays entries out in memory and
@@ -392,7 +390,7 @@ next:
 }
 
 // write is put for the common case: in a plain table, the entry is in its home bucket and
-// live, and its record need not come up earlier than it does. It answers miss if key is
+// live, and the new deadline is no earlier than the old one, which has its record. It answers miss if key is
 // not there, and torn if it does not know, or there is more to do; then it has done
 // nothing. Like read it is one straight line, and for the same reason.
 func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) outcome {
@@ -415,10 +413,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 		}
 		slot := (*slotHead)(p)
 		old := slot.deadline.Load()
-		switch {
-		case deadline < old,
-			slot.tick == noTick && deadline != expiry.NoDeadline,
-			old <= s.cache.clock.horizon.Load() && s.cache.clock.expired(old, now):
+		if deadline < old || old <= s.cache.clock.horizon.Load() && s.cache.clock.expired(old, now) {
 			return torn
 		}
 		version := b.version.Load()

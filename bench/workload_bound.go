@@ -13,7 +13,7 @@ func init() {
 			"which is what caches note down; unread: they have not, so each of the first reads is noted",
 		Cases: append(
 			cross([]int{10_000}, []string{"zipf"}, []int{1, 2}, nil),
-			cross([]int{million}, []string{"zipf", "uniform"}, []int{1, 2}, []string{"", "unread"}, "keys=string/n=1000000/dist=zipf/threads=1")...),
+			cross([]int{million}, []string{"zipf", "uniform"}, []int{1, 2}, []string{"", "unread"})...),
 		Needs:   bounded,
 		Strings: openFullGet[string, *Payload],
 		Uint64s: openFullGet[uint64, uint64],
@@ -29,7 +29,7 @@ func init() {
 			"There are four times as many keys as fit, which take turns; none is ever read",
 		Cases: append(
 			cross([]int{10_000}, nil, []int{1, 2}, nil),
-			cross([]int{million}, nil, []int{1, 2}, nil, "keys=string/n=1000000/threads=1")...),
+			cross([]int{million}, nil, []int{1, 2}, nil)...),
 		Needs:   bounded,
 		Strings: openEvict[string, *Payload],
 		Uint64s: openEvict[uint64, uint64],

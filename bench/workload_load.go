@@ -26,8 +26,8 @@ func init() {
 		About: "GetOrLoad of keys that are there, and Get by turns of 25 ms with it, so that the two can be compared; " +
 			"refreshing: entries are refreshed ahead, but none is due. Where Get loads, too, there is only one of them",
 		Cases: append(
-			cross([]int{10_000}, []string{"zipf"}, []int{1, 2}, []string{"", "refreshing"}, "keys=uint64/n=10000/dist=zipf/threads=1"),
-			cross([]int{million}, []string{"zipf"}, []int{1}, []string{"", "refreshing"}, "keys=string/n=1000000/dist=zipf/threads=1")...),
+			cross([]int{10_000}, []string{"zipf"}, []int{1, 2}, []string{"", "refreshing"}),
+			cross([]int{million}, []string{"zipf"}, []int{1}, []string{"", "refreshing"})...),
 		Needs:   loads,
 		Strings: openHitLoad[string, *Payload],
 		Uint64s: openHitLoad[uint64, uint64],
@@ -80,8 +80,7 @@ func init() {
 			"ahead: entries are refreshed from an age of 100 ms on; off: they are not, so that somebody has to wait. " +
 			"Latencies contain two looks at the clock",
 		Cases: append(
-			cross([]int{100}, []string{"zipf"}, []int{1, 2}, []string{"ahead", "off"},
-				"keys=string/n=100/dist=zipf/threads=1/ahead", "keys=string/n=100/dist=zipf/threads=1/off"),
+			cross([]int{100}, []string{"zipf"}, []int{1, 2}, []string{"ahead", "off"}),
 			cross([]int{1000}, []string{"zipf"}, []int{1}, []string{"ahead", "off"})...),
 		Needs:   Traits{Loads: true, Shared: true, Expires: true},
 		Slow:    true,
@@ -113,8 +112,7 @@ const (
 const herdSize = 1000
 
 func herdCases(variant string) []Case {
-	return cross([]int{10_000}, []string{"zipf", "uniform"}, []int{256}, []string{variant},
-		"keys=string/n=10000/dist=zipf/threads=256/missing")
+	return cross([]int{10_000}, []string{"zipf", "uniform"}, []int{256}, []string{variant})
 }
 
 // newLoading makes a cache that loads.

@@ -79,6 +79,7 @@
 //	shard.go     lock, table, wheel: the only file that sees them together
 //	table.go     where entries are: segments, buckets, growth
 //	words.go     how they lie in memory and are read without a lock; all unsafe
+//	prefetch.go  asking the processor for memory early; assembly beside it
 //	wheel/       when a record comes up
 //	clock.go     what time it is, precisely or nearly
 //	driver.go    waking up in time

@@ -194,7 +194,8 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 // where a cache is larger than the processor's.
 func (t *table[K, V]) touch(hash uint32) {
 	seg := t.dir.Load().of(hash)
-	prefetch(uintptr(seg.base)+uintptr(seg.home(hash))*bucketSize[K, V](), bucketSize[K, V]())
+	address := uintptr(seg.base) + uintptr(seg.home(hash))*bucketSize[K, V]()
+	prefetch(address, bucketSize[K, V]()) //wheelcache:underlock assembly that calls nothing
 }
 
 // touchAll is touch for each of some hashes.
@@ -206,7 +207,8 @@ func (t *table[K, V]) touchAll(hashes []uint32) {
 
 // touchCells is touch for cells of ghosts.
 func touchCells(cells []uint32) {
-	prefetch(uintptr(unsafe.Pointer(unsafe.SliceData(cells))), uintptr(len(cells))*unsafe.Sizeof(cells[0]))
+	address := uintptr(unsafe.Pointer(unsafe.SliceData(cells)))
+	prefetch(address, uintptr(len(cells))*unsafe.Sizeof(cells[0])) //wheelcache:underlock assembly that calls nothing
 }
 
 // indexIn returns the index of a slot in its bucket.

@@ -777,6 +777,9 @@ func TestFifo(t *testing.T) {
 			want = want[1:]
 		}
 		require.Equal(t, len(want), q.len)
+		if hash, ok := q.ahead(7); ok {
+			require.Equal(t, want[7], hash)
+		}
 		if i%997 == 0 {
 			var got []uint32
 			q.each(func(hash uint32) bool {

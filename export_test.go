@@ -1,6 +1,7 @@
 package wheelcache
 
 import (
+	"runtime"
 	"sync/atomic"
 	"time"
 
@@ -57,13 +58,18 @@ func (c *Cache[K, V]) VersionOf(key K) uint32 {
 	return at.version
 }
 
-// Unlocked reports whether nobody holds a shard's lock.
+// Unlocked reports whether nobody holds a shard's lock for good: a load that lands, say,
+// holds one for a moment.
 func (c *Cache[K, V]) Unlocked() bool {
 	for i := range c.shards {
-		if !c.shards[i].mu.TryLock() {
-			return false
+		mu := &c.shards[i].mu
+		for tries := 0; !mu.TryLock(); tries++ {
+			if tries == 1_000_000 {
+				return false
+			}
+			runtime.Gosched()
 		}
-		c.shards[i].mu.Unlock()
+		mu.Unlock()
 	}
 	return true
 }

@@ -109,7 +109,7 @@ const (
 	unsweptAllowed = 64 // orphans that are no reason to sweep
 	looksPerVictim = 64 // records or buckets looked at until anything will do
 
-	foreseen = 8 // records between the one that is judged and the one whose memory begins to be loaded: see touch
+	foreseen = 8 // when a record is judged, the memory of the one so many later begins to be loaded: see touch
 
 	handStride = 0x9e3779b1 // a prime, so that multiples of it modulo n are all numbers below n
 
@@ -290,7 +290,7 @@ func (s *shard[K, V]) oldest() (spot, bool) {
 	o := s.order
 	q, mark := o.front()
 	if hash, ok := q.ahead(foreseen); ok {
-		s.order.ghosts.touch(hash)
+		o.ghosts.touch(hash)
 		s.touch(hash)
 	}
 	return s.findSmall(q.pop(), swept, mark)

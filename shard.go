@@ -106,7 +106,7 @@ func (s *shard[K, V]) lockBusy() {
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
 	if s.order != nil {
-		s.order.ghosts.touch(hash)
+		s.order.ghosts.touch(hash) // where putNew will look, while find waits
 	}
 	if p, ok := s.find(hash, key); ok {
 		return s.putAt(p, p.bucket.begin(), value, b, deadline, s.latest(now), cost, now)
@@ -130,7 +130,8 @@ func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, cost,
 }
 
 // putAt stores a value in place of the one at p, live or expired, whose bucket
-// has been opened. latest is s.latest if the value begins a life.
+// has been opened. latest is s.latest if the value begins a life. (write does the same
+// where there is the least to do.)
 func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, latest, cost, now int64) (wake int64) {
 	s.sets++
 	deadline = min(deadline, latest)

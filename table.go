@@ -164,9 +164,9 @@ func (t *table[K, V]) init(capacity, most int, phase float64, empty *directory) 
 	for depth < maxDepth && bucketsFor(capacity>>depth) > largest {
 		depth++
 	}
-	segments, fills := make([]segment, 1<<depth), make([]fill, 1<<depth)
+	segments := make([]segment, 1<<depth)
 	for i := range segments {
-		segments[i] = t.newSegment(&fills[i], bucketsFor(capacity>>depth), uint8(depth))
+		segments[i] = t.newSegment(new(fill), bucketsFor(capacity>>depth), uint8(depth))
 		segments[i].limit = int(segments[i].n) * sizedPerPair / 2
 	}
 	t.dir.Store(newDirectory(uint8(depth), segments))
@@ -264,13 +264,13 @@ func slotIn(matches uint64) int {
 	return bits.TrailingZeros64(matches) / 8
 }
 
-// The answers of sight.
+// The answers of sight, and of write.
 type outcome uint8
 
 const (
 	miss outcome = iota
 	hit
-	torn // a writer was in the way too often: ask again under the lock
+	torn // something was in the way: ask again under the lock, or by find
 )
 
 // A sighting is where and when a reader saw an entry.

@@ -190,8 +190,8 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 
 // touch makes the processor load the home bucket of hash, all of it, and does not wait. So
 // the bucket's head and the slot that it points to are under way at once, while the caller
-// takes the lock; one after the other, each would take as long as all the rest of a Set,
-// where a cache is larger than the processor's.
+// does something else, such as take the lock; one after the other, each would take as long
+// as all the rest of a Set, where a cache is larger than the processor's.
 func (t *table[K, V]) touch(hash uint32) {
 	seg := t.dir.Load().of(hash)
 	address := uintptr(seg.base) + uintptr(seg.home(hash))*bucketSize[K, V]()
@@ -392,9 +392,10 @@ next:
 }
 
 // write is put for the common case: in a plain table, the entry is in its home bucket and
-// live, and the new deadline is no earlier than the old one, which has its record. It answers miss if key is
-// not there, and torn if it does not know, or there is more to do; then it has done
-// nothing. Like read it is one straight line, and for the same reason.
+// live, and the new deadline is no earlier than the old one, so that its record, if it
+// needs one, is there and early enough. Then it does what putAt would. It answers
+// miss if key is not there, and torn if it does not know, or there is more to do; then it
+// has done nothing. Like read it is one straight line, and for the same reason.
 func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) outcome {
 	if !s.plain {
 		return torn
@@ -415,6 +416,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 		}
 		slot := (*slotHead)(p)
 		old := slot.deadline.Load()
+		// A sliding reader may move it until the bucket is open, but only to later.
 		if deadline < old || old <= s.cache.clock.horizon.Load() && s.cache.clock.expired(old, now) {
 			return torn
 		}
@@ -423,13 +425,14 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 			return torn // a sliding reader is there
 		}
 		dst := unsafe.Add(p, unsafe.Sizeof(slotHead{})+keySize)
+		v := copied[V]{v: value} // whole words
 		switch {
 		case valueSize != wordSize:
 			store(dst, value, nil, s.valuePointers)
 		case s.valuePointers != 0:
-			atomic.StorePointer((*unsafe.Pointer)(dst), *(*unsafe.Pointer)(unsafe.Pointer(&value)))
+			atomic.StorePointer((*unsafe.Pointer)(dst), *(*unsafe.Pointer)(unsafe.Pointer(&v)))
 		default:
-			atomic.StoreUintptr((*uintptr)(dst), *(*uintptr)(unsafe.Pointer(&value)))
+			atomic.StoreUintptr((*uintptr)(dst), *(*uintptr)(unsafe.Pointer(&v)))
 		}
 		slot.deadline.Store(deadline)
 		b.end(version)

@@ -302,11 +302,16 @@ func (c combo[K, V]) cache(t *testing.T) {
 		require.True(t, ok && c.same(v, i), "key %d", i)
 	}
 	for i := range n {
-		cache.SetTTL(c.key(i), c.value(n-1-i), time.Hour)
+		cache.SetTTL(c.key(i), c.value(i), time.Hour) // an earlier deadline: by putAt
+	}
+	for i := range n {
+		cache.SetTTL(c.key(i), c.value(n-1-i), 2*time.Hour) // a later one: by write, where that can
 	}
 	runtime.GC()
+	check(t, cache)
+	require.EqualValues(t, 2*n, cache.Stats().Replaced)
 	for k, v := range cache.All() {
-		cache.Move(k, 2*time.Hour)
+		cache.Move(k, 3*time.Hour)
 		got, ok := cache.Peek(k)
 		require.True(t, ok)
 		_ = got

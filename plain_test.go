@@ -45,7 +45,7 @@ func plainAgainstMap[K, V comparable](t *testing.T, seed uint64, key func(int) K
 		if r.IntN(8) == 0 {
 			return expiry.Never, time.Time{}
 		}
-		ttl = time.Duration(1 + r.IntN(int(4*time.Second)))
+		ttl = time.Duration(1 + r.Int64N(int64(4*time.Second)))
 		return ttl, clock.Now().Add(ttl)
 	}
 	for step := range 2000 {
@@ -75,7 +75,7 @@ func plainAgainstMap[K, V comparable](t *testing.T, seed uint64, key func(int) K
 				want[k] = entry{old.value, deadline}
 			}
 		default:
-			clock.Advance(time.Duration(r.IntN(int(time.Second))))
+			clock.Advance(time.Duration(r.Int64N(int64(time.Second))))
 		}
 		if _, ok := live(k); !ok {
 			delete(want, k)

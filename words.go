@@ -420,10 +420,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 		if deadline < old || old <= s.cache.clock.horizon.Load() && s.cache.clock.expired(old, now) {
 			return torn
 		}
-		version := b.version.Load()
-		if version&1 != 0 || !b.version.CompareAndSwap(version, version+1) {
-			return torn // a sliding reader is there
-		}
+		opened := b.begin()
 		dst := unsafe.Add(p, unsafe.Sizeof(slotHead{})+keySize)
 		v := copied[V]{v: value} // whole words
 		switch {
@@ -435,7 +432,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 			atomic.StoreUintptr((*uintptr)(dst), *(*uintptr)(unsafe.Pointer(&v)))
 		}
 		slot.deadline.Store(deadline)
-		b.end(version)
+		b.end(opened)
 		s.sets++
 		s.removed[Replaced]++
 		return hit

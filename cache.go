@@ -78,7 +78,7 @@ func New[K comparable, V any](o Options[K, V]) (*Cache[K, V], error) {
 	if o.OnRemoval != nil {
 		c.removals = newRemovals(o.OnRemoval, &c.clock, o.Logger, c.resume)
 	}
-	empty := newDirectory(0, []segment{emptySegment[K, V](0)})
+	empty := emptyDirectory[K, V]()
 	for i := range c.shards {
 		phase := float64(i) / float64(o.Shards)
 		c.shards[i].init(c, c.sized, phase, empty)

@@ -126,13 +126,14 @@ func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, ke
 // checkDirectory checks where segments stand, and returns each once.
 func checkDirectory(t testing.TB, d *directory) (segments []*segment) {
 	t.Helper()
-	if len(d.segments) != 1<<d.depth || d.depth > maxDepth || d.shift != 31-d.depth || d.canHalve() {
-		require.Failf(t, "wrong directory", "depth %d, shift %d, %d segments, can be halved: %v", d.depth, d.shift, len(d.segments), d.canHalve())
+	all := d.segments()
+	if d.depth > maxDepth || d.shift != 31-d.depth || d.canHalve() {
+		require.Failf(t, "wrong directory", "depth %d, shift %d, can be halved: %v", d.depth, d.shift, d.canHalve())
 	}
 
 	first := make(map[*fill]int)
-	for i := range d.segments {
-		seg := &d.segments[i]
+	for i := range all {
+		seg := &all[i]
 		if seg.depth > d.depth {
 			require.Failf(t, "segment deeper than the directory", "%d > %d", seg.depth, d.depth)
 		}
@@ -146,7 +147,7 @@ func checkDirectory(t testing.TB, d *directory) (segments []*segment) {
 		if start&(wide-1) != 0 || i >= start+wide {
 			require.Failf(t, "segment stands in a wrong place", "index %d, first %d, width %d", i, start, wide)
 		}
-		if seg.base != d.segments[start].base || seg.n != d.segments[start].n {
+		if seg.base != all[start].base || seg.n != all[start].n {
 			require.Failf(t, "copies of a segment differ", "indexes %d and %d", start, i)
 		}
 	}
@@ -154,8 +155,8 @@ func checkDirectory(t testing.TB, d *directory) (segments []*segment) {
 	for _, seg := range segments {
 		covered += 1 << (d.depth - seg.depth)
 	}
-	if covered != len(d.segments) {
-		require.Failf(t, "a segment does not stand at all indexes with its prefix", "%d of %d", covered, len(d.segments))
+	if covered != len(all) {
+		require.Failf(t, "a segment does not stand at all indexes with its prefix", "%d of %d", covered, len(all))
 	}
 	return segments
 }

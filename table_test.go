@@ -189,7 +189,7 @@ func Test_expiry_makes_segments_smaller_afterwards_and_one_by_one(t *testing.T) 
 	}
 	fills := func() map[*fill]bool {
 		m := make(map[*fill]bool)
-		for _, seg := range s.dir.Load().segments {
+		for _, seg := range s.dir.Load().segments() {
 			m[seg.fill] = true
 		}
 		return m
@@ -234,8 +234,8 @@ func Test_growth_step_copies_no_more_than_a_segment(t *testing.T) {
 	require.Less(t, most, 1000)
 	fills := func() map[*fill]int {
 		m := make(map[*fill]int)
-		for i := range s.dir.Load().segments {
-			seg := &s.dir.Load().segments[i]
+		for i := range s.dir.Load().segments() {
+			seg := &s.dir.Load().segments()[i]
 			m[seg.fill] = seg.count
 		}
 		return m

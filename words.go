@@ -178,6 +178,32 @@ func allocate[T any](n int) buckets {
 	return buckets{base, uint32(cap(s))}
 }
 
+// newDirectory returns a directory of 1<<depth segments, all zero: the array that it is the
+// head of. Where an element of that has pointers, so has a directory; they stay nil.
+func newDirectory(depth uint8) *directory {
+	array := make([]segment, 1+1<<depth)
+	d := (*directory)(unsafe.Pointer(unsafe.SliceData(array)))
+	d.depth, d.shift = depth, 31-depth
+	return d
+}
+
+// A directory must be laid out as a segment is, or these do not compile.
+const (
+	_ = -(unsafe.Sizeof(directory{}) ^ unsafe.Sizeof(segment{}))
+	_ = -(unsafe.Offsetof(directory{}.depth) ^ unsafe.Offsetof(segment{}.n))
+)
+
+// segments returns the segments of d.
+func (d *directory) segments() []segment {
+	return unsafe.Slice((*segment)(unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(segment{}))), 1<<d.depth)
+}
+
+// of returns the segment of hash. The shift by 32 - depth is done in two steps,
+// neither of which can be 32, which the processor would take for 0.
+func (d *directory) of(hash uint32) *segment {
+	return (*segment)(unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(segment{})+uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
+}
+
 // bucketAt returns bucket i of m. It must be less than m.n.
 func bucketAt[K, V any](m buckets, i uint32) *bucketHead {
 	return (*bucketHead)(unsafe.Add(m.base, uintptr(i)*bucketSize[K, V]()))
@@ -288,7 +314,7 @@ func (c *Cache[K, V]) read(key K, count uint64) (value V, deadline int64, ok boo
 	slotSize := unsafe.Sizeof(slotHead{}) + keySize + valueSize
 
 	d := t.dir.Load()
-	seg := (*segment)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(d.segments)), uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
+	seg := (*segment)(unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(segment{})+uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
 	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(uint64(hash&(1<<bucketBits-1))*uint64(seg.n)>>bucketBits)*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
 	version := b.version.Load()
 	control := b.control.Load()
@@ -405,7 +431,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 	slotSize := unsafe.Sizeof(slotHead{}) + keySize + valueSize
 
 	d := s.dir.Load()
-	seg := (*segment)(unsafe.Add(unsafe.Pointer(unsafe.SliceData(d.segments)), uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
+	seg := (*segment)(unsafe.Add(unsafe.Pointer(d), unsafe.Sizeof(segment{})+uintptr(hash>>1>>(d.shift&31))*unsafe.Sizeof(segment{})))
 	b := (*bucketHead)(unsafe.Add(seg.base, uintptr(uint64(hash&(1<<bucketBits-1))*uint64(seg.n)>>bucketBits)*(unsafe.Sizeof(bucketHead{})+slotsPerBucket*slotSize)))
 	control := b.control.Load()
 	m := matching(control, tagOf(hash))

@@ -98,7 +98,7 @@ func checkRing(t testing.TB, w *Hashed, r *ring) (records int) {
 		}
 	}
 
-	require.Len(t, owner, r.chunks.used, "chunks in lists")
+	require.Len(t, owner, int(r.chunks.used), "chunks in lists")
 	for h := r.chunks.free; h != 0; h = r.chunks.at(h).next {
 		require.Empty(t, owner[h], "free chunk %d is in a list or twice free", h)
 		require.Zero(t, r.chunks.at(h).n, "free chunk")

@@ -42,7 +42,7 @@ const (
 type arena struct {
 	slabs [][]chunk // all full but the last
 	free  uint32    // head of the list of chunks given back
-	used  int       // chunks in lists
+	used  uint32    // chunks in lists
 }
 
 // at returns chunk i. The pointer is good until the next alloc, which may move
@@ -62,16 +62,20 @@ func (a *arena) alloc() uint32 {
 	last := len(a.slabs) - 1
 	switch {
 	case last < 0:
-		// The first slab grows by doubling, so that a wheel of a few records
-		// stays small; the others are made full size and never move.
 		a.slabs = append(a.slabs, nil)
 		last++
 	case len(a.slabs[last]) == slabLen:
 		a.slabs = append(a.slabs, make([]chunk, 0, slabLen))
 		last++
 	}
-	a.slabs[last] = append(a.slabs[last], chunk{})
-	return uint32(last<<slabBits + len(a.slabs[last]))
+	// The first slab grows by a third, so that a wheel of a few records stays small;
+	// the others are made full size and never move.
+	slab := a.slabs[last]
+	if n := len(slab); n == cap(slab) {
+		slab = append(make([]chunk, 0, min(n+n/3+1, slabLen)), slab...)
+	}
+	a.slabs[last] = append(slab, chunk{})
+	return uint32(last<<slabBits + len(slab) + 1)
 }
 
 // release takes back chunk i. When it was the last one in use, the memory goes

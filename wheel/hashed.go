@@ -35,7 +35,7 @@ type Hashed struct {
 	count int   // records held
 
 	ahead func(records []uint32) // see Ahead; may be nil
-	batch []uint32               // its argument; nil while there have only been few at a time
+	batch *[chunkLen]uint32      // memory for its argument; nil while there have only been few at a time
 
 	ring    ring // where records are added
 	old     ring // what a rebuild has not moved yet; no slots if none is under way
@@ -134,7 +134,7 @@ func (w *Hashed) announce(c *chunk, base, due uint32, b *budget) {
 		return
 	}
 	if w.batch == nil {
-		w.batch = make([]uint32, 0, chunkLen)
+		w.batch = new([chunkLen]uint32)
 	}
 	batch := w.batch[:0]
 	for i := int(c.n) - 1; i >= 0 && len(batch) < b.records; i-- {

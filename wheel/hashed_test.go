@@ -598,7 +598,7 @@ func Test_thinned_lists_are_packed_by_the_sweep(t *testing.T) {
 		w.Advance(slots*(1+round), noLimit, func(uint32, int64) int64 { return Done })
 		check(t, w)
 		chunks := w.Len()/chunkLen + 1
-		require.LessOrEqual(t, w.ring.chunks.used, 2*chunks+1, "round %d", round)
+		require.LessOrEqual(t, int(w.ring.chunks.used), 2*chunks+1, "round %d", round)
 	}
 }
 
@@ -618,7 +618,7 @@ func Test_records_not_due_are_only_read(t *testing.T) {
 	before := contents()
 	require.Equal(t, []uint32{1000}, due(t, w, 8, noLimit))
 	require.Equal(t, before, contents(), "records were moved")
-	require.Equal(t, chunks, w.ring.chunks.used)
+	require.EqualValues(t, chunks, w.ring.chunks.used)
 }
 
 func Test_chunk_less_than_half_full_is_not_put_behind_another(t *testing.T) {
@@ -632,7 +632,7 @@ func Test_chunk_less_than_half_full_is_not_put_behind_another(t *testing.T) {
 	require.True(t, w.Advance(2, 1, done)) // up to that chunk
 	w.Add(3, 10)                           // opens a new one
 	require.Len(t, due(t, w, 2, noLimit), chunkLen)
-	require.Equal(t, 1, w.ring.chunks.used)
+	require.EqualValues(t, 1, w.ring.chunks.used)
 }
 
 func Test_nothing_is_allocated_in_the_steady_state(t *testing.T) {

@@ -135,13 +135,12 @@ func (h *Histogram) Mean() time.Duration {
 
 // lateness is a Histogram that is being counted.
 type lateness struct {
-	count, sum atomic.Uint64
-	max        atomic.Int64
-	counts     [histogramBuckets]atomic.Uint64
+	sum    atomic.Uint64
+	max    atomic.Int64
+	counts [histogramBuckets]atomic.Uint64
 }
 
 func (l *lateness) record(d time.Duration) {
-	l.count.Add(1)
 	l.sum.Add(uint64(d))
 	l.counts[bucketOfDuration(d)].Add(1)
 	for m := l.max.Load(); int64(d) > m && !l.max.CompareAndSwap(m, int64(d)); m = l.max.Load() {
@@ -149,11 +148,11 @@ func (l *lateness) record(d time.Duration) {
 }
 
 func (l *lateness) snapshot() (h Histogram) {
-	h.Count = l.count.Load()
 	h.Sum = time.Duration(l.sum.Load())
 	h.Max = time.Duration(l.max.Load())
 	for i := range l.counts {
 		h.Counts[i] = l.counts[i].Load()
+		h.Count += h.Counts[i]
 	}
 	return h
 }

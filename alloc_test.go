@@ -123,6 +123,26 @@ func heapInUse() uint64 {
 	return m.HeapAlloc
 }
 
+// Growth makes few allocations, though it goes by small steps.
+func TestGrowthSeldomAllocates(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const n = 1_000_000
+	keys := make([]string, n)
+	for i := range keys {
+		keys[i] = strconv.Itoa(i)
+	}
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c := filled(t, time.Hour, n, func(i int) string { return keys[i] }, new(int))
+	runtime.ReadMemStats(&after)
+	perSet := float64(after.Mallocs-before.Mallocs) / n
+	require.NoError(t, c.Close())
+	t.Logf("%.4f allocations per Set", perSet)
+	require.LessOrEqual(t, perSet, 0.02)
+}
+
 const emptyCache = 8 << 10
 
 func TestSmallCachesAreSmall(t *testing.T) {
@@ -134,18 +154,24 @@ func TestSmallCachesAreSmall(t *testing.T) {
 		most    uint64
 	}{{0, emptyCache}, {100, 24 << 10}} {
 		for name, ttl := range map[string]time.Duration{"no TTL": 0, "TTL": time.Hour} {
-			got := heapOf(200, func(int) any {
-				c, err := wheelcache.New(wheelcache.Options[uint64, uint64]{TTL: ttl, Shards: 16})
-				require.NoError(t, err)
-				for i := range uint64(tc.entries) {
-					c.Set(i, i)
-				}
-				return c
-			})
-			t.Logf("%d entries, %s: %d bytes", tc.entries, name, got)
-			assert.LessOrEqual(t, got, tc.most, "%d entries, %s", tc.entries, name)
+			numbers := heapOf(200, func(int) any { return filled(t, ttl, tc.entries, func(i int) uint64 { return uint64(i) }, 1) })
+			texts := heapOf(200, func(int) any { return filled(t, ttl, tc.entries, strconv.Itoa, new(int)) })
+			t.Logf("%d entries, %s: %d bytes of integers, %d of strings", tc.entries, name, numbers, texts)
+			assert.LessOrEqual(t, numbers, tc.most, "%d entries, %s", tc.entries, name)
+			assert.LessOrEqual(t, texts, tc.most, "%d entries, %s", tc.entries, name)
 		}
 	}
+}
+
+// filled returns a cache of 16 shards with n entries.
+func filled[K comparable, V any](t *testing.T, ttl time.Duration, n int, key func(int) K, value V) *wheelcache.Cache[K, V] {
+	t.Helper()
+	c, err := wheelcache.New(wheelcache.Options[K, V]{TTL: ttl, Shards: 16})
+	require.NoError(t, err)
+	for i := range n {
+		c.Set(key(i), value)
+	}
+	return c
 }
 
 // The bytes per entry that a bound costs: queue, ghosts and all.

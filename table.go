@@ -130,6 +130,7 @@ type bucketHead struct {
 const (
 	maxSegmentBytes  = 32 << 10
 	maxDepth         = 12 // bits of the hash that choose the segment
+	touchedDepth     = 2  // of a directory: those of fewer have tables of a few dozen KB
 	bucketBits       = 12 // bits of the hash that choose the bucket
 	limitPerPair     = 12 // entries for two buckets: with more, too many would not find room at home
 	sizedPerPair     = 13 // likewise where capacity was asked for: a segment that got more than its share still has room

@@ -217,9 +217,14 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 // touch makes the processor load the home bucket of hash, all of it, and does not wait. So
 // the bucket's head and the slot that it points to are under way at once, while the caller
 // does something else, such as take the lock; one after the other, each would take as long
-// as all the rest of a Set, where a cache is larger than the processor's.
+// as all the rest of a Set, where a cache is larger than the processor's. A table of one or
+// two segments is in the processor's; to ask costs more than it gains then.
 func (t *table[K, V]) touch(hash uint32) {
-	seg := t.dir.Load().of(hash)
+	d := t.dir.Load()
+	if d.depth < touchedDepth {
+		return
+	}
+	seg := d.of(hash)
 	address := uintptr(seg.base) + uintptr(seg.home(hash))*bucketSize[K, V]()
 	prefetch(address, bucketSize[K, V]()) //wheelcache:underlock assembly that calls nothing
 }

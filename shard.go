@@ -1,6 +1,7 @@
 package wheelcache
 
 import (
+	"math/bits"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -77,6 +78,7 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	if c.bound != nil {
 		s.order, s.costed = &order{target: firstTarget, each: c.bound.each()}, c.bound.cost != nil
 	}
+	s.touched = uint8(max(0, touchedBits-bits.TrailingZeros(uint(len(c.shards)))))
 	s.table.init(capacity, c.bound.entries(), phase, empty)
 	s.cache = c
 	s.plain = inline[K]() && inline[V]() && c.removals == nil && c.bound == nil && !s.limited

@@ -140,20 +140,21 @@ type lateness struct {
 	counts [histogramBuckets]atomic.Uint64
 }
 
+// record counts d last: what a snapshot has counted is in its Sum and Max.
 func (l *lateness) record(d time.Duration) {
 	l.sum.Add(uint64(d))
-	l.counts[bucketOfDuration(d)].Add(1)
 	for m := l.max.Load(); int64(d) > m && !l.max.CompareAndSwap(m, int64(d)); m = l.max.Load() {
 	}
+	l.counts[bucketOfDuration(d)].Add(1)
 }
 
 func (l *lateness) snapshot() (h Histogram) {
-	h.Sum = time.Duration(l.sum.Load())
-	h.Max = time.Duration(l.max.Load())
 	for i := range l.counts {
 		h.Counts[i] = l.counts[i].Load()
 		h.Count += h.Counts[i]
 	}
+	h.Sum = time.Duration(l.sum.Load())
+	h.Max = time.Duration(l.max.Load())
 	return h
 }
 

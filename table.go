@@ -73,6 +73,7 @@ type table[K comparable, V any] struct {
 	valuePointers uint8  //
 	limited       bool   // entries have a latest deadline, see limit.go
 	costed        bool   // entries have costs, see order.go
+	touched       uint8  // depth of a directory from which on touch does something
 	plain         bool   // keys and values are in slots, and nobody else need know of a new value: see write
 	maxBuckets    uint32 // of a segment; beyond that it is split, not enlarged
 
@@ -89,7 +90,7 @@ type directory struct {
 	_     *fill
 	depth uint8
 	shift uint8 // 31 - depth: see of
-	_     *fill
+	last  *fill // nil, as the first
 }
 
 // A segment is what the directory holds of one: by value, so that a reader is
@@ -130,7 +131,7 @@ type bucketHead struct {
 const (
 	maxSegmentBytes  = 32 << 10
 	maxDepth         = 12 // bits of the hash that choose the segment
-	touchedDepth     = 2  // of a directory: those of fewer have tables of a few dozen KB
+	touchedBits      = 6  // a cache of 1<<touchedBits segments, of 16 to 32 KB each, is larger than the caches of a processor
 	bucketBits       = 12 // bits of the hash that choose the bucket
 	limitPerPair     = 12 // entries for two buckets: with more, too many would not find room at home
 	sizedPerPair     = 13 // likewise where capacity was asked for: a segment that got more than its share still has room

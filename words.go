@@ -178,8 +178,9 @@ func allocate[T any](n int) buckets {
 	return buckets{base, uint32(cap(s))}
 }
 
-// newDirectory returns a directory of 1<<depth segments, all zero: the array that it is the
-// head of. Where an element of that has pointers, so has a directory; they stay nil.
+// newDirectory returns a directory of 1<<depth segments, all zero. It is the first element
+// of an array, and its segments are the others. The collector takes it for a segment, too, so
+// it has pointers where a segment has; they stay nil.
 func newDirectory(depth uint8) *directory {
 	array := make([]segment, 1+1<<depth)
 	d := (*directory)(unsafe.Pointer(unsafe.SliceData(array)))
@@ -191,6 +192,7 @@ func newDirectory(depth uint8) *directory {
 const (
 	_ = -(unsafe.Sizeof(directory{}) ^ unsafe.Sizeof(segment{}))
 	_ = -(unsafe.Offsetof(directory{}.depth) ^ unsafe.Offsetof(segment{}.n))
+	_ = -(unsafe.Offsetof(directory{}.last) ^ unsafe.Offsetof(segment{}.fill))
 )
 
 // segments returns the segments of d.
@@ -217,11 +219,11 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 // touch makes the processor load the home bucket of hash, all of it, and does not wait. So
 // the bucket's head and the slot that it points to are under way at once, while the caller
 // does something else, such as take the lock; one after the other, each would take as long
-// as all the rest of a Set, where a cache is larger than the processor's. A table of one or
-// two segments is in the processor's; to ask costs more than it gains then.
+// as all the rest of a Set, where a cache is larger than the processor's caches. Where it is
+// not, to ask costs more than it gains.
 func (t *table[K, V]) touch(hash uint32) {
 	d := t.dir.Load()
-	if d.depth < touchedDepth {
+	if d.depth < t.touched {
 		return
 	}
 	seg := d.of(hash)

@@ -1,5 +1,7 @@
 package wheel
 
+import "slices"
+
 // chunkLen records fill a chunk: 15 make it 128 bytes, two cache lines, which
 // processors fetch as a pair. Larger chunks are read a little faster where
 // slots are crowded and waste more where they are not.
@@ -72,7 +74,7 @@ func (a *arena) alloc() uint32 {
 	// the others are made full size and never move.
 	slab := a.slabs[last]
 	if n := len(slab); n == cap(slab) {
-		slab = append(make([]chunk, 0, min(n+n/3+1, slabLen)), slab...)
+		slab = append(slices.Grow([]chunk(nil), min(n+n/3+1, slabLen)), slab...) // or a little more: see size classes
 	}
 	a.slabs[last] = append(slab, chunk{})
 	return uint32(last<<slabBits + len(slab) + 1)

@@ -127,8 +127,8 @@ func checkTable[K comparable, V any](t testing.TB, c *Cache[K, V], shard int, ke
 func checkDirectory(t testing.TB, d *directory) (segments []*segment) {
 	t.Helper()
 	all := d.segments()
-	if d.depth > maxDepth || d.shift != 31-d.depth || d.canHalve() {
-		require.Failf(t, "wrong directory", "depth %d, shift %d, can be halved: %v", d.depth, d.shift, d.canHalve())
+	if d.depth > maxDepth || d.shift != 31-d.depth || d.last != nil || d.canHalve() {
+		require.Failf(t, "wrong directory", "depth %d, shift %d, written over: %v, can be halved: %v", d.depth, d.shift, d.last != nil, d.canHalve())
 	}
 
 	first := make(map[*fill]int)

@@ -170,10 +170,10 @@ func (t *table[K, V]) init(capacity, most int, phase float64, empty *directory) 
 		depth++
 	}
 	d := newDirectory(uint8(depth))
-	for i := range d.segments() {
-		seg := t.newSegment(new(fill), bucketsFor(capacity>>depth), uint8(depth))
-		seg.limit = int(seg.n) * sizedPerPair / 2
-		d.segments()[i] = seg
+	segments := d.segments()
+	for i := range segments {
+		segments[i] = t.newSegment(new(fill), bucketsFor(capacity>>depth), uint8(depth))
+		segments[i].limit = int(segments[i].n) * sizedPerPair / 2
 	}
 	t.dir.Store(d)
 }
@@ -719,8 +719,9 @@ func (d *directory) clone(grown uint8) *directory {
 func (d *directory) fill(hash uint32, depth uint8, seg segment) {
 	n := uint32(1) << (d.depth - depth)
 	first := hash >> 1 >> d.shift &^ (n - 1)
+	segments := d.segments()
 	for i := range n {
-		d.segments()[first+i] = seg
+		segments[first+i] = seg
 	}
 }
 

@@ -635,6 +635,20 @@ func Test_chunk_less_than_half_full_is_not_put_behind_another(t *testing.T) {
 	require.EqualValues(t, 1, w.ring.chunks.used)
 }
 
+func Test_a_wheel_that_is_not_full_takes_little_memory(t *testing.T) {
+	for records := 300; records <= 3000; records += 5 {
+		w := NewHashed(8, 0)
+		for i := range uint32(records) {
+			w.Add(i, 1)
+		}
+		most := (records/chunkLen+1)*3/2 + 2 // chunks: a slab grows by a third, and to a size class
+		if records > slabLen*chunkLen {
+			most = (records/(slabLen*chunkLen) + 1) * slabLen
+		}
+		require.LessOrEqual(t, w.Bytes(), 8*slotBytes+most*chunkBytes, "%d records", records)
+	}
+}
+
 func Test_nothing_is_allocated_in_the_steady_state(t *testing.T) {
 	w := NewHashed(64, 0)
 	for i := range uint32(5000) {

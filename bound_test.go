@@ -670,7 +670,8 @@ func TestDeletingAndStoringAgainLeavesNoRecordsBehind(t *testing.T) {
 		c.Delete(k)
 	}
 	check(t, c)
-	require.Nil(t, o.small.first)
+	require.Zero(t, o.small)
+	require.Zero(t, o.lines)
 }
 
 // What comes and goes for long leaves the table as full as it was. (It was not, when the
@@ -766,26 +767,26 @@ func TestStressBounds(t *testing.T) {
 
 func TestFifo(t *testing.T) {
 	var q fifo
+	var l lines
 	var want []uint32
 	r := rand.New(rand.NewPCG(3, 4))
 	for i := range uint32(100_000) {
 		if grow := i/5000%2 == 0; len(want) == 0 || grow && r.IntN(3) > 0 || !grow && r.IntN(3) == 0 {
-			q.push(i)
+			q.push(&l, i)
 			want = append(want, i)
 		} else {
-			require.Equal(t, want[0], q.pop())
+			require.Equal(t, want[0], q.pop(&l))
 			want = want[1:]
 		}
 		require.Equal(t, len(want), q.len)
-		if hash, ok := q.ahead(7); ok {
+		if hash, ok := q.ahead(&l, 7); ok {
 			require.Equal(t, want[7], hash)
 		}
 		if i%997 == 0 {
 			var got []uint32
-			q.each(func(hash uint32) bool {
-				got = append(got, hash)
-				return true
-			})
+			for _, hashes := range q.each(&l) {
+				got = append(got, hashes...)
+			}
 			require.Equal(t, len(want), len(got))
 			for j := range got {
 				require.Equal(t, want[j], got[j])

@@ -1,65 +1,123 @@
 package wheelcache
 
-// A fifo is a queue of hashes in the order in which they came. It grows and
-// shrinks by chunks, so that it takes little more memory than what is in it. One that
-// is as long as before allocates nothing: it keeps a chunk that has become empty.
+// A fifo is a queue of hashes in the order in which they came. It is a list of lines, so that
+// it takes little more memory than what is in it, and one that is as long as before
+// allocates nothing.
 type fifo struct {
-	first, last *fifoChunk
-	spare       *fifoChunk
-	taken       int // of first
-	added       int // of last
+	first, last uint32 // lines, 0 if there are none
+	taken       int    // of first
+	added       int    // of last
 	len         int
 }
 
-const fifoChunkSize = 254 // with which a chunk fills an allocation of 1 KB
+// A line is a piece of a queue, as large as a cache line.
+type line struct {
+	next   uint32 // line behind this one, 0 at the end
+	tick   uint32 // low half of the tick that its record in the wheel waits for, or noTick; in a queue or not: see order.go
+	hashes [lineLen]uint32
+}
 
-type fifoChunk struct {
-	next   *fifoChunk
-	hashes [fifoChunkSize]uint32
+const lineLen = 14
+
+// lines are what the queues of a shard consist of. They are known by numbers, from 1
+// on, since the wheel's records have room for no more.
+type lines struct {
+	slabs   []*[slabLines]line
+	free    uint32 // first of a list of those in no queue
+	used    int    // lines in queues
+	waiting int    // lines with a tick
+}
+
+const slabLines = 16 // with which a slab takes 1 KB
+
+// at returns a line by its number.
+func (l *lines) at(number uint32) *line {
+	number--
+	return &l.slabs[number/slabLines][number%slabLines]
+}
+
+// known reports whether there is a line of that number, in a queue or not.
+func (l *lines) known(number uint32) bool {
+	return number-1 < uint32(len(l.slabs)*slabLines)
+}
+
+func (l *lines) take() uint32 {
+	if l.free == 0 {
+		slab := new([slabLines]line)
+		lowest := uint32(len(l.slabs)*slabLines) + 1
+		for i := range slab[1:] {
+			slab[i].next = lowest + uint32(i) + 1
+		}
+		l.slabs = append(l.slabs, slab)
+		l.free = lowest
+	}
+	number := l.free
+	first := l.at(number)
+	l.free, first.next = first.next, 0
+	l.used++
+	return number
+}
+
+func (l *lines) give(number uint32) {
+	l.at(number).next = l.free
+	l.free = number
+	l.used--
 }
 
 // push adds a hash at the end.
-func (q *fifo) push(hash uint32) {
-	if q.last == nil || q.added == fifoChunkSize {
-		c := q.spare
-		if q.spare = nil; c == nil {
-			c = new(fifoChunk)
-		}
-		if q.last == nil {
-			q.first, q.taken = c, 0
+func (q *fifo) push(l *lines, hash uint32) {
+	if q.last == 0 || q.added == lineLen {
+		number := l.take()
+		if q.last == 0 {
+			q.first, q.taken = number, 0
 		} else {
-			q.last.next = c
+			l.at(q.last).next = number
 		}
-		q.last, q.added = c, 0
+		q.last, q.added = number, 0
 	}
-	q.last.hashes[q.added] = hash
+	l.at(q.last).hashes[q.added] = hash
 	q.added++
 	q.len++
 }
 
 // pop takes the hash that came first. There must be one.
-func (q *fifo) pop() uint32 {
-	hash := q.first.hashes[q.taken]
+func (q *fifo) pop(l *lines) uint32 {
+	first := l.at(q.first)
+	hash := first.hashes[q.taken]
 	q.taken++
 	q.len--
-	switch {
-	case q.len == 0 && q.first.next == nil:
-		q.taken, q.added = 0, 0 // the chunk is kept: a queue is often empty for a moment
-	case q.taken == fifoChunkSize:
-		q.spare = q.first
-		q.first, q.taken = q.first.next, 0
-		q.spare.next = nil
+	switch next := first.next; {
+	case q.len == 0:
+		l.give(q.first)
+		*q = fifo{}
+	case q.taken == lineLen:
+		l.give(q.first)
+		q.first, q.taken = next, 0
 	}
 	return hash
 }
 
 // peek returns the hash that is first. There must be one.
-func (q *fifo) peek() uint32 { return q.first.hashes[q.taken] }
+func (q *fifo) peek(l *lines) uint32 { return l.at(q.first).hashes[q.taken] }
 
-// ahead returns the hash that is n behind the first, if it is in the same chunk.
-func (q *fifo) ahead(n int) (hash uint32, ok bool) {
-	if i := q.taken + n; n < q.len && i < fifoChunkSize {
-		return q.first.hashes[i], true
+// ahead returns the hash that is n behind the first, if there is one. n is less than lineLen.
+func (q *fifo) ahead(l *lines, n int) (hash uint32, ok bool) {
+	if n >= q.len {
+		return 0, false
 	}
-	return 0, false
+	c, i := l.at(q.first), q.taken+n
+	if i >= lineLen {
+		c, i = l.at(c.next), i-lineLen
+	}
+	return c.hashes[i], true
+}
+
+// drop empties the queue.
+func (q *fifo) drop(l *lines) {
+	for q.first != 0 {
+		next := l.at(q.first).next
+		l.give(q.first)
+		q.first = next
+	}
+	*q = fifo{}
 }

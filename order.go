@@ -58,11 +58,27 @@ import (
 // it passes the queue record by record, and a mark of the entry says that it had its
 // one.
 //
+// # Deadlines
+//
+// Most of what comes into small leaves it by eviction, long before its deadline. So it has no
+// record in the wheel: the queue has one for each of its lines, by the line's number instead
+// of a hash, that waits for a tick before the first deadline of the line's entries. When that
+// comes up, each of them that is there still expires or gets a record of its own, and so
+// does one that goes on to main, or is given another deadline. A line whose entries have all
+// gone keeps its record, and is filled again; the record will do for later deadlines. So
+// where entries are evicted long before they would expire, the wheel has next to nothing to
+// do with them. What expires while it is in small costs one look-up more.
+//
+// Where two entries of small have the same hash, either may be taken for the one whose
+// record it is. The other then gets its own record in the wheel.
+//
 // # Invariants
 //
 // An entry is pinned if its cost is 0, in main if its mark says so, in small
 // otherwise. For each hash, each part of the queue has at least as many records as small
-// has entries with its mark. used is the sum of the costs of all entries, smallUsed of those in small.
+// has entries with its mark. An entry of small with a deadline, and no record in the wheel, has one
+// in a line that waits for an earlier tick than that of the deadline. used is the sum of the
+// costs of all entries, smallUsed of those in small.
 // Marks are zero in tables without a bound. The lock's holder changes all that; only
 // counts are changed by readers, who may, by chance, count for an entry that has just
 // taken the place of another, or for a vacant slot.
@@ -71,6 +87,7 @@ type order struct {
 	share int64 // what of the bound the shard may use: see bound.go
 	each  int64 // what each entry costs, unless the table has their costs
 
+	lines      lines // of small and unswept
 	small      fifo
 	unswept    fifo // what of small a sweep has not come to: comes after small
 	sweeping   bool
@@ -147,16 +164,17 @@ func (s *shard[K, V]) noteRead(at sighting) {
 	}
 }
 
-// arrive adds an entry that has just been stored.
-func (s *shard[K, V]) arrive(p spot, cost int64) {
+// arrive adds an entry that has just been stored. It returns the number of its line, or 0
+// if it is not in small.
+func (s *shard[K, V]) arrive(p spot, cost int64) (number uint32) {
 	o := s.order
 	s.setCost(p, cost)
 	o.used += cost
-	s.enter(p, cost)
+	return s.enter(p, cost)
 }
 
 // enter puts an entry where a new one belongs.
-func (s *shard[K, V]) enter(p spot, cost int64) {
+func (s *shard[K, V]) enter(p spot, cost int64) (number uint32) {
 	o := s.order
 	hash := p.slot.hash
 	mark := uint32(0)
@@ -166,18 +184,19 @@ func (s *shard[K, V]) enter(p spot, cost int64) {
 		mark = inMain
 		o.mainCount++
 	default:
+		q := &o.small
 		mark = o.parity
 		if o.sweeping {
-			mark ^= swept
-			o.unswept.push(hash)
-		} else {
-			o.small.push(hash)
+			q, mark = &o.unswept, mark^swept
 		}
+		q.push(&o.lines, hash)
+		number = q.last
 		o.smallCount++
 		o.smallUsed += cost
 	}
 	p.bucket.setMark(p.index, mark)
 	s.sweep()
+	return number
 }
 
 // wasGhost moves the target if hash is that of a ghost, and reports whether its entry is to
@@ -205,7 +224,7 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	o.used -= cost
 	s.quit(mark, cost)
 	if o.smallCount+o.mainCount == 0 {
-		o.ghosts = ghosts{} // memory comes back
+		o.ghosts, o.lines = ghosts{}, lines{} // memory comes back
 	}
 	s.giveBack()
 }
@@ -219,12 +238,24 @@ func (s *shard[K, V]) quit(mark uint32, cost int64) {
 	case cost > 0:
 		o.smallUsed -= cost
 		if o.smallCount--; o.smallCount == 0 {
-			o.small, o.unswept, o.sweeping = fifo{}, fifo{}, false
+			o.emptySmall()
 		}
 	}
 }
 
-// recost is for an entry that was given another value.
+// emptySmall drops what is left of small when it has no entries.
+func (o *order) emptySmall() {
+	if o.lines.used > slabLines {
+		o.lines = lines{} // at once, however many they are
+		o.small, o.unswept = fifo{}, fifo{}
+	}
+	o.small.drop(&o.lines)
+	o.unswept.drop(&o.lines)
+	o.sweeping = false
+}
+
+// recost is for an entry that was given another value, and has a record in the wheel if it has
+// a deadline.
 func (s *shard[K, V]) recost(p spot, cost int64) {
 	p.bucket.count(p.index)
 	o := s.order
@@ -282,6 +313,7 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 	s.quit(p.mark(), s.costIn(s.dir.Load().of(p.slot.hash), p))
 	s.order.mainCount++
 	p.bucket.setMark(p.index, inMain)
+	s.waitAlone(p.slot)
 	return spot{}, false
 }
 
@@ -289,11 +321,11 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 func (s *shard[K, V]) oldest() (spot, bool) {
 	o := s.order
 	q, mark := o.front()
-	if hash, ok := q.ahead(foreseen); ok {
+	if hash, ok := q.ahead(&o.lines, foreseen); ok {
 		o.ghosts.touch(hash)
 		s.touch(hash)
 	}
-	return s.findSmall(q.pop(), swept, mark)
+	return s.ownerOf(q.pop(&o.lines), mark)
 }
 
 // front returns the part of small that comes first, and how the entries of its records
@@ -315,10 +347,10 @@ func (s *shard[K, V]) trim() {
 			return
 		}
 		q, mark := o.front()
-		if _, ok := s.findSmall(q.peek(), swept, mark); ok {
+		if _, ok := s.ownerOf(q.peek(&o.lines), mark); ok {
 			return
 		}
-		q.pop()
+		q.pop(&o.lines)
 	}
 }
 
@@ -369,20 +401,22 @@ func (s *shard[K, V]) sweep() {
 	}
 	for range sweepPerWrite {
 		if o.unswept.len == 0 {
-			o.unswept, o.sweeping = fifo{}, false
+			o.sweeping = false
 			return
 		}
-		hash := o.unswept.pop()
-		if p, ok := s.findSmall(hash, swept, o.parity^swept); ok {
+		hash := o.unswept.pop(&o.lines)
+		if p, ok := s.ownerOf(hash, o.parity^swept); ok {
 			p.bucket.setMark(p.index, p.mark()^swept)
-			o.small.push(hash)
+			o.small.push(&o.lines, hash)
+			s.waitInLine(o.small.last, p.slot, p.slot.deadline.Load(), unread)
 		}
 	}
 }
 
-// findSmall returns an entry in small by its hash, whose marks within mask are
-// as wanted.
-func (s *shard[K, V]) findSmall(hash, mask, want uint32) (spot, bool) {
+// ownerOf returns the entry of small for which a record with this hash stands, in the part
+// of the queue whose entries are so marked. Others that it may have stood for
+// wait alone from now on.
+func (s *shard[K, V]) ownerOf(hash, mark uint32) (owner spot, ok bool) {
 	seg := s.dir.Load().of(hash)
 	i := seg.home(hash)
 	tag := tagOf(hash)
@@ -391,8 +425,12 @@ func (s *shard[K, V]) findSmall(hash, mask, want uint32) (spot, bool) {
 		control := b.control.Load()
 		for m := matching(control, tag); m != 0; m &= m - 1 {
 			p := spot{b, slotAt[K, V](b, slotIn(m)), slotIn(m)}
-			if p.slot.hash == hash && p.mark()&(mask|inMain) == want && s.costIn(seg, p) > 0 {
-				return p, true
+			switch {
+			case p.slot.hash != hash || p.mark()&(swept|inMain) != mark || s.costIn(seg, p) == 0:
+			case ok:
+				s.waitAlone(p.slot)
+			default:
+				owner, ok = p, true
 			}
 		}
 		if control < overflowOne {
@@ -400,7 +438,62 @@ func (s *shard[K, V]) findSmall(hash, mask, want uint32) (spot, bool) {
 		}
 		i = seg.after(i)
 	}
-	return spot{}, false
+	return owner, ok
+}
+
+// waitInLine sees to it that the line with that number waits for a tick before the deadline
+// of an entry that has a record in it. It returns the instant at which the driver must be awake,
+// NoDeadline if nothing has changed for it.
+func (s *shard[K, V]) waitInLine(number uint32, slot *slotHead, deadline, now int64) (wake int64) {
+	tick, ok := s.tickOf(deadline, now)
+	if !ok || slot.tick != noTick {
+		return expiry.NoDeadline
+	}
+	if tick--; tick <= s.wheel.Cursor() || uint32(tick) == noTick {
+		return s.schedule(slot, deadline, now) // there is no such tick
+	}
+	o := s.order
+	c := o.lines.at(number)
+	if c.tick != noTick {
+		if int32(uint32(tick)-c.tick) >= 0 {
+			return expiry.NoDeadline
+		}
+	} else {
+		o.lines.waiting++
+	}
+	c.tick = uint32(tick)
+	return s.await(number, tick)
+}
+
+// waitAlone gives an entry of small a record in the wheel, if it needs one. The driver need
+// not be woken: the entry's line had it awake early enough.
+func (s *shard[K, V]) waitAlone(slot *slotHead) {
+	if slot.tick == noTick {
+		s.schedule(slot, slot.deadline.Load(), unread)
+	}
+}
+
+// hasLine reports whether a record of the wheel is that of a line.
+func (o *order) hasLine(number, tick uint32) bool {
+	return o != nil && o.lines.known(number) && o.lines.at(number).tick == tick
+}
+
+// lineIsDue is for a line whose tick has come: its entries expire or wait alone.
+func (s *shard[K, V]) lineIsDue(number uint32) {
+	o := s.order
+	c := o.lines.at(number)
+	c.tick = noTick
+	o.lines.waiting--
+	hashes := c.hashes // those that are in no queue any more do no harm
+	s.touchAll(hashes[:])
+	by := expiry.NoDeadline - 1 - int64(s.cache.staleFor)
+	for _, hash := range hashes {
+		for p, ok := s.findRecord(hash, noTick, by); ok; p, ok = s.findRecord(hash, noTick, by) {
+			if !s.expireDue(p) {
+				s.waitAlone(p.slot)
+			}
+		}
+	}
 }
 
 // costIn returns the cost of the entry at p, in the segment seg.

@@ -21,7 +21,8 @@ import (
 // record find each other without links:
 //
 //   - An entry with a deadline has a record, which waits for the deadline's tick
-//     or an earlier one. slot.tick says for which.
+//     or an earlier one. slot.tick says for which. (In a bounded cache, others wait for
+//     most of the entries that are new: see order.go.)
 //   - A later deadline leaves the record where it is (lazy Move): when it comes
 //     up, the wheel is told to let it wait on. An earlier deadline adds a record,
 //     and slot.tick says that this is the one.
@@ -30,7 +31,7 @@ import (
 //     (lazy removal). One that finds another entry with the same hash and tick
 //     stands in for that entry's record, which will find this one.
 //
-// Records without an entry are orphans; there are wheel.Len() - wheel.timed of them.
+// Records without an entry are orphans; there are wheel.Len() - awaited() of them.
 // When they are too many, the wheel is rebuilt without them, a few records with
 // each write. That does not get rid of an orphan that has hash and tick of an entry
 // that is there, as when a key is deleted and stored again until the same instant:
@@ -54,7 +55,7 @@ type shard[K comparable, V any] struct {
 // A shardWheel is what a shard needs of time while it has entries with deadlines.
 type shardWheel struct {
 	wheel.Hashed
-	timed   int   // entries with a record: slot.tick != noTick
+	timed   int   // entries with a record of their own: slot.tick != noTick
 	peak    int   // most records since the wheel was last rebuilt
 	blurred bool  // new records wait some ticks early
 	now     int64 // during advance
@@ -125,10 +126,15 @@ func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, cost,
 	latest := s.latest(now)
 	deadline = min(deadline, latest)
 	p := s.insert(hash, key, value, b, deadline, latest)
-	if s.order != nil {
-		s.arrive(p, cost)
+	if s.order == nil {
+		wake = s.schedule(p.slot, deadline, now)
+	} else if line := s.arrive(p, cost); line != 0 {
+		wake = s.waitInLine(line, p.slot, deadline, now)
+	} else {
+		wake = s.schedule(p.slot, deadline, now)
 	}
-	return s.schedule(p.slot, deadline, now)
+	s.tend()
+	return wake
 }
 
 // putAt stores a value in place of the one at p, live or expired, whose bucket
@@ -147,6 +153,7 @@ func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, lat
 	wake = expiry.NoDeadline
 	if deadline < old || p.slot.tick == noTick { // or its record is early enough
 		wake = s.schedule(p.slot, deadline, now)
+		s.tend()
 	}
 	if s.order != nil {
 		s.recost(p, cost)
@@ -160,7 +167,9 @@ func (s *shard[K, V]) moveAt(p spot, opened uint32, deadline, now int64) (wake i
 	deadline = min(deadline, s.latestOf(p.slot.hash, p.slot))
 	p.slot.deadline.Store(deadline)
 	p.bucket.end(opened)
-	return s.schedule(p.slot, deadline, now)
+	wake = s.schedule(p.slot, deadline, now)
+	s.tend()
+	return wake
 }
 
 // takeAt removes the entry at p, whose bucket has been opened. It reports
@@ -261,8 +270,37 @@ func (s *shard[K, V]) arriveGone(key K, value V, cost, now int64) {
 // an earlier tick. It returns the instant at which the driver must be awake,
 // NoDeadline if nothing has changed for it.
 func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64) {
-	if deadline = s.cache.due(deadline); deadline == expiry.NoDeadline {
+	tick, ok := s.tickOf(deadline, now)
+	if !ok {
 		return expiry.NoDeadline // a record that waits will find that out
+	}
+	if slot.tick != noTick {
+		if int32(uint32(tick)-slot.tick) >= 0 {
+			return expiry.NoDeadline
+		}
+	} else {
+		s.wheel.timed++
+	}
+	slot.tick = uint32(tick)
+	return s.await(slot.hash, tick)
+}
+
+// await adds a record to the wheel, and returns what schedule does.
+func (s *shard[K, V]) await(record uint32, tick int64) (wake int64) {
+	s.wheel.Add(record, tick)
+	at := s.cache.instantOf(tick)
+	if at >= s.next.Load() {
+		return expiry.NoDeadline
+	}
+	s.next.Store(at)
+	return at
+}
+
+// tickOf returns the tick that a new record for the deadline is to wait for, if any. It
+// sees to it that there is a wheel.
+func (s *shard[K, V]) tickOf(deadline, now int64) (tick int64, ok bool) {
+	if deadline = s.cache.due(deadline); deadline == expiry.NoDeadline {
+		return 0, false
 	}
 	if s.wheel == nil || s.wheel.Len() == 0 {
 		s.newWheel(now)
@@ -271,23 +309,7 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64)
 		early := int64(s.sets * 0x9e3779b97f4a7c15 >> 60) // 0 to 15 ticks, another for each
 		deadline -= min(early, deadline/int64(s.cache.tick)) * int64(s.cache.tick)
 	}
-	tick := s.tickFor(deadline)
-	if slot.tick != noTick {
-		if int32(uint32(tick)-slot.tick) >= 0 {
-			return expiry.NoDeadline
-		}
-	} else {
-		s.wheel.timed++
-	}
-	s.wheel.Add(slot.hash, tick)
-	slot.tick = uint32(tick)
-	s.tend()
-	at := s.cache.instantOf(tick)
-	if at >= s.next.Load() {
-		return expiry.NoDeadline
-	}
-	s.next.Store(at)
-	return at
+	return s.tickFor(deadline), true
 }
 
 // tickFor returns the tick that a record for the deadline waits for. It is
@@ -389,6 +411,9 @@ func (s *shard[K, V]) failuresDue() int64 {
 // comeUp is called by the wheel for each record that is due: it expires the
 // entry, or says for which tick the record is to wait on.
 func (s *shard[K, V]) comeUp(hash uint32, tick int64) (later int64) {
+	if s.order.hasLine(hash, uint32(tick)) {
+		s.lineIsDue(hash)
+	}
 	p, ok := s.findRecord(hash, uint32(tick), expiry.NoDeadline)
 	if !ok || s.expireDue(p) {
 		return wheel.Done
@@ -419,7 +444,9 @@ func (s *shard[K, V]) expireDue(p spot) bool {
 		return false
 	}
 	s.report(p.slot, Expired, s.wheel.now)
-	s.wheel.timed--
+	if p.slot.tick != noTick {
+		s.wheel.timed--
+	}
 	if s.drop(p, opened) {
 		s.reduceLater(p.slot.hash)
 	}
@@ -445,16 +472,16 @@ func (s *shard[K, V]) tend() {
 	if w == nil {
 		return
 	}
-	records := w.Len()
+	records, awaited := w.Len(), s.awaited()
 	w.peak = max(w.peak, records)
 	switch {
-	case w.timed == 0 && records > fewRecords:
+	case awaited == 0 && records > fewRecords:
 		// Nothing but orphans: what a burst leaves behind goes at once.
 		s.wheel = nil
 		s.updateNext(s.next.Load())
 	case w.Rebuilding():
 		kept := w.kept
-		if records-w.timed <= records/8 {
+		if records-awaited <= records/8 {
 			kept = nil // a wheel that grows: to look for the few orphans costs more than they do
 		}
 		w.Step(stepPerWrite, kept)
@@ -463,7 +490,7 @@ func (s *shard[K, V]) tend() {
 		}
 	case records <= fewRecords:
 	case s.hasOrphans():
-		s.rebuild(w.timed)
+		s.rebuild(awaited)
 	case records < w.peak/8:
 		s.rebuild(records)
 	case s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
@@ -474,11 +501,21 @@ func (s *shard[K, V]) tend() {
 // hasOrphans reports whether there are too many. Where entries are evicted all the time,
 // so are orphans made: there are more before it is worth the work of a rebuild.
 func (s *shard[K, V]) hasOrphans() bool {
-	allowed := s.wheel.timed / 4
+	awaited := s.awaited()
+	allowed := awaited / 4
 	if s.order != nil {
-		allowed = s.wheel.timed
+		allowed = awaited
 	}
-	return s.wheel.Len()-s.wheel.timed > allowed+fewRecords
+	return s.wheel.Len()-awaited > allowed+fewRecords
+}
+
+// awaited returns how many records of the wheel belong to something.
+func (s *shard[K, V]) awaited() int {
+	n := s.wheel.timed
+	if s.order != nil {
+		n += s.order.lines.waiting
+	}
+	return n
 }
 
 // rebuild begins to rebuild the wheel for n records.
@@ -489,6 +526,9 @@ func (s *shard[K, V]) rebuild(n int) {
 
 // hasEntry reports whether a record belongs to an entry still.
 func (s *shard[K, V]) hasEntry(hash uint32, tick int64) bool {
+	if s.order.hasLine(hash, uint32(tick)) {
+		return true
+	}
 	_, ok := s.findRecord(hash, uint32(tick), expiry.NoDeadline)
 	return ok
 }

@@ -37,7 +37,7 @@ type Stats struct {
 	BadCosts uint64 // and those for which Options.Cost answered less than 0; both count as Evicted
 
 	Entries int // present now, with those that expired within the last tick or are kept by StaleFor
-	Waiting int // records in the timing wheels: one per entry that can expire, and leftovers
+	Waiting int // records in the timing wheels: one per entry that can expire (where there is a bound, one for several), and leftovers
 
 	// Lateness is how long after their deadlines, and Options.StaleFor, expired
 	// entries were removed. Nobody could read them in that time.

@@ -594,12 +594,11 @@ func TestEvictingPassesFewRecordsOfWhatHasGone(t *testing.T) {
 		c.Delete(k)
 	}
 	o := c.shards[0].order
-	records := func() int { return o.small.len + o.unswept.len }
 	most := 0
 	for k := range n {
-		before := records()
+		before := o.records()
 		c.Set(n+k, k)
-		most = max(most, before-records())
+		most = max(most, before-o.records())
 	}
 	require.LessOrEqual(t, most, 2*trimPerWrite+looksPerVictim)
 	check(t, c)
@@ -665,7 +664,7 @@ func TestDeletingAndStoringAgainLeavesNoRecordsBehind(t *testing.T) {
 	}
 	check(t, c)
 	o := c.shards[0].order
-	require.LessOrEqual(t, o.small.len+o.unswept.len, 4*1000+unsweptAllowed)
+	require.LessOrEqual(t, o.records(), 4*1000+unsweptAllowed)
 	for k := range 1000 {
 		c.Delete(k)
 	}
@@ -778,7 +777,7 @@ func TestFifo(t *testing.T) {
 			require.Equal(t, want[0], q.pop(&l))
 			want = want[1:]
 		}
-		require.Equal(t, len(want), q.len)
+		require.EqualValues(t, len(want), q.len)
 		if hash, ok := q.ahead(&l, 7); ok {
 			require.Equal(t, want[7], hash)
 		}

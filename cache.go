@@ -446,11 +446,11 @@ func (c *Cache[K, V]) Stats() Stats {
 		s := &c.shards[i]
 		s.lock()
 		st.Sets += s.sets
-		st.Expired += s.removed[Expired]
-		st.Evicted += s.removed[Evicted]
-		st.Deleted += s.removed[Deleted]
-		st.Replaced += s.removed[Replaced]
-		st.Cleared += s.removed[Cleared]
+		st.Expired += s.removed[Expired-1]
+		st.Evicted += s.removed[Evicted-1]
+		st.Deleted += s.removed[Deleted-1]
+		st.Replaced += s.removed[Replaced-1]
+		st.Cleared += s.removed[Cleared-1]
 		st.Entries += s.count
 		if s.order != nil {
 			st.Cost += s.order.used

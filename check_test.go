@@ -353,12 +353,12 @@ func checkOrder[K comparable, V any](t testing.TB, s *shard[K, V]) (waiting []aw
 			}
 			n += len(hashes)
 		}
-		require.Equal(t, n, q.len, "records")
+		require.EqualValues(t, n, q.len, "records")
 		for number := q.first; number != 0; number = o.lines.at(number).next {
 			used++
 		}
 	}
-	require.Equal(t, used, o.lines.used, "lines")
+	require.EqualValues(t, used, o.lines.used, "lines")
 	for number := o.lines.free; number != 0; number = o.lines.at(number).next {
 		used++
 	}
@@ -383,7 +383,7 @@ func checkOrder[K comparable, V any](t testing.TB, s *shard[K, V]) (waiting []aw
 			require.Failf(t, "record is missing", "%d for %d entries in small: %+v", records[at], n, at)
 		}
 	}
-	if n := o.small.len + o.unswept.len; n > 4*o.smallCount+4*unsweptAllowed {
+	if n := o.records(); n > 4*o.smallCount+4*unsweptAllowed {
 		require.Failf(t, "too many records", "%d for %d entries", n, o.smallCount)
 	}
 	return waiting
@@ -496,7 +496,7 @@ func contents[K comparable, V any](t testing.TB, c *Cache[K, V]) map[K]V {
 // each yields the lines in order, and the hashes in them. The queue must not change meanwhile.
 func (q *fifo) each(l *lines) iter.Seq2[*line, []uint32] {
 	return func(yield func(*line, []uint32) bool) {
-		from, left := q.taken, q.len
+		from, left := int(q.taken), int(q.len)
 		for number := q.first; left > 0; number, from = l.at(number).next, 0 {
 			c := l.at(number)
 			to := min(from+left, lineLen)

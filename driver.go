@@ -272,11 +272,11 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 				held++
 				continue
 			}
-			before := s.removed[Expired]
+			before := s.removed[Expired-1]
 			if s.advanceLocked(now, drainPerHold, early) {
 				busy++
 			}
-			expired += s.removed[Expired] - before
+			expired += s.removed[Expired-1] - before
 			s.mu.Unlock()
 			c.removals.start()
 		}

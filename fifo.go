@@ -5,9 +5,9 @@ package wheelcache
 // allocates nothing.
 type fifo struct {
 	first, last uint32 // lines, 0 if there are none
-	taken       int    // of first
-	added       int    // of last
-	len         int
+	taken       uint16 // of first
+	added       uint16 // of last
+	len         uint32
 }
 
 // A line is a piece of a queue, as large as a cache line.
@@ -23,9 +23,9 @@ const lineLen = 14
 // on, since the wheel's records have room for no more.
 type lines struct {
 	slabs   []*[slabLines]line
-	free    uint32 // first of a list of those in no queue
-	used    int    // lines in queues
 	waiting int    // lines with a tick
+	free    uint32 // first of a list of those in no queue
+	used    uint32 // lines in queues
 }
 
 const slabLines = 16 // with which a slab takes 1 KB
@@ -102,10 +102,10 @@ func (q *fifo) peek(l *lines) uint32 { return l.at(q.first).hashes[q.taken] }
 
 // ahead returns the hash that is n behind the first, if there is one. n is less than lineLen.
 func (q *fifo) ahead(l *lines, n int) (hash uint32, ok bool) {
-	if n >= q.len {
+	if n >= int(q.len) {
 		return 0, false
 	}
-	c, i := l.at(q.first), q.taken+n
+	c, i := l.at(q.first), int(q.taken)+n
 	if i >= lineLen {
 		c, i = l.at(c.next), i-lineLen
 	}

@@ -10,9 +10,9 @@ import "math/bits"
 // removed in order. A cell is four bytes: 15 bits of the hash, the part and when.
 // Two hashes may be taken for one another, by a chance of some thousandths.
 type ghosts struct {
-	cells []uint32
-	unit  uint8     // evictions by which a stamp goes on, as a power of two
 	count [2]uint32 // evictions by part
+	cells []uint32
+	unit  uint8 // evictions by which a stamp goes on, as a power of two
 }
 
 // A part is what of a shard's order that an entry was evicted from.

@@ -83,27 +83,27 @@ import (
 // counts are changed by readers, who may, by chance, count for an entry that has just
 // taken the place of another, or for a vacant slot.
 type order struct {
-	used  int64 // cost of all entries
-	share int64 // what of the bound the shard may use: see bound.go
-	each  int64 // what each entry costs, unless the table has their costs
+	share    int64   // what of the bound the shard may use: see bound.go
+	each     int64   // what each entry costs, unless the table has their costs
+	target   float64 // of smallUsed, as a part of share
+	parity   uint32  // swept, or 0: how that stands in marks now
+	sweeping bool
 
-	lines      lines // of small and unswept
+	// Each write to a full shard changes what comes now, all in one cache line.
+	lines      lines // of small and unswept: the end of it
 	small      fifo
-	unswept    fifo // what of small a sweep has not come to: comes after small
-	sweeping   bool
-	parity     uint32  // swept, or 0: how that stands in marks now
-	smallCount int     // entries in small
-	smallUsed  int64   // cost of them
-	target     float64 // of smallUsed, as a part of share
+	used       int64 // cost of all entries
+	smallUsed  int64 // cost of those in small
+	smallCount int   // entries in small
+	mainCount  int
+	ghosts     ghosts // the beginning of it
 
-	hand struct {
+	unswept fifo // what of small a sweep has not come to: comes after small
+	hand    struct {
 		at     uint64 // point in the hashes where its segment begins
 		bucket uint32 // of the segment
-		slot   int    // of the bucket: the next to be looked at
+		slot   uint32 // of the bucket: the next to be looked at
 	}
-	mainCount int
-
-	ghosts ghosts
 }
 
 // The marks of a slot.
@@ -337,13 +337,16 @@ func (o *order) front() (q *fifo, mark uint32) {
 	return &o.unswept, o.parity ^ swept
 }
 
+// records returns how many hashes are in small.
+func (o *order) records() int { return int(o.small.len) + int(o.unswept.len) }
+
 // trim drops records without an entry from the front of small, so that evict need not
 // pass many of them at once: it may still, where another key's entry has the hash of one
 // that has gone.
 func (s *shard[K, V]) trim() {
 	o := s.order
 	for range trimPerWrite {
-		if o.small.len+o.unswept.len <= o.smallCount {
+		if o.records() <= o.smallCount {
 			return
 		}
 		q, mark := o.front()
@@ -373,7 +376,7 @@ func (s *shard[K, V]) comeBy(by int64) (spot, bool) {
 	}
 	b := bucketAt[K, V](seg.buckets, h.bucket)
 	for control := b.control.Load(); h.slot < slotsPerBucket; {
-		p := spot{b, slotAt[K, V](b, h.slot), h.slot}
+		p := spot{b, slotAt[K, V](b, int(h.slot)), int(h.slot)}
 		h.slot++
 		mark := p.mark()
 		switch {
@@ -392,7 +395,7 @@ func (s *shard[K, V]) sweep() {
 	o := s.order
 	s.trim()
 	if !o.sweeping {
-		if o.small.len <= 2*o.smallCount+unsweptAllowed {
+		if int(o.small.len) <= 2*o.smallCount+unsweptAllowed {
 			return
 		}
 		o.sweeping = true

@@ -39,17 +39,20 @@ import (
 // for one of some ticks before the deadline's, at random, so that the next
 // rebuild can tell most orphans.
 type shard[K comparable, V any] struct {
-	table[K, V] // its first line is all that reads touch
+	table[K, V] // its first line is all that reads touch; count begins the second
 
-	mu    sync.Mutex
+	// What each write writes lies in one cache line, which passes from processor to
+	// processor, so it is best if there is only one of them.
+	mu      sync.Mutex
+	sets    uint64
+	removed [causes - 1]uint64 // by Cause-1
+
 	cache *Cache[K, V]
 	loads *loads[K, V] // nil until something is loaded
 	wheel *shardWheel  // nil until the first entry with a deadline
 	next  atomic.Int64 // instant at which advance has something to do, or NoDeadline; the lock's holder writes
 
-	// Counted by the lock's holder.
-	sets    uint64
-	removed [causes]uint64
+	_ [32]byte // so that shards begin where lines do; or, a few together, 8 bytes later
 }
 
 // A shardWheel is what a shard needs of time while it has entries with deadlines.
@@ -145,7 +148,7 @@ func (s *shard[K, V]) putAt(p spot, opened uint32, value V, b box, deadline, lat
 	deadline = min(deadline, latest)
 	old := p.slot.deadline.Load()
 	if old > s.cache.clock.horizon.Load() && s.cache.removals == nil {
-		s.removed[Replaced]++ // live for certain, and nobody wants to know: report in short
+		s.removed[Replaced-1]++ // live for certain, and nobody wants to know: report in short
 	} else {
 		s.report(p.slot, s.causeAt(p, Replaced, now), now)
 	}
@@ -216,7 +219,7 @@ func (s *shard[K, V]) causeAt(p spot, cause Cause, now int64) Cause {
 
 // report counts a removal, and makes its event if anyone wants to know.
 func (s *shard[K, V]) report(slot *slotHead, cause Cause, now int64) {
-	s.removed[cause]++
+	s.removed[cause-1]++
 	if cause == Expired || s.cache.removals != nil {
 		s.tell(slot, cause, now)
 	}
@@ -260,7 +263,7 @@ func (s *shard[K, V]) arriveGone(key K, value V, cost, now int64) {
 		s.cache.lateness.record(0)
 	}
 	s.sets++
-	s.removed[cause]++
+	s.removed[cause-1]++
 	if r := s.cache.removals; r != nil {
 		r.push(event[K, V]{key, value, cause, now, 0})
 	}
@@ -473,7 +476,9 @@ func (s *shard[K, V]) tend() {
 		return
 	}
 	records, awaited := w.Len(), s.awaited()
-	w.peak = max(w.peak, records)
+	if records > w.peak {
+		w.peak = records
+	}
 	switch {
 	case awaited == 0 && records > fewRecords:
 		// Nothing but orphans: what a burst leaves behind goes at once.

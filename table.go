@@ -77,10 +77,11 @@ type table[K comparable, V any] struct {
 	plain         bool   // keys and values are in slots, and nobody else need know of a new value: see write
 	maxBuckets    uint32 // of a segment; beyond that it is split, not enlarged
 
-	_ [36]byte // readers need what is above; below, the lock's holder writes
+	sparse []uint32 // a hash of each segment that waits to be made smaller; only storms write that
 
-	count  int      // entries
-	sparse []uint32 // a hash of each segment that waits to be made smaller
+	_ [8]byte // readers need what is above; below, the lock's holder writes
+
+	count int // entries
 }
 
 // A directory is immutable once published; every change makes a new one. It lies before

@@ -467,7 +467,7 @@ func (s *shard[K, V]) write(hash uint32, key K, value V, deadline, now int64) ou
 		slot.deadline.Store(deadline)
 		b.end(opened)
 		s.sets++
-		s.removed[Replaced]++
+		s.removed[Replaced-1]++
 		return hit
 	}
 	if control >= overflowOne {

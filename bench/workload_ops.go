@@ -148,6 +148,7 @@ type ops struct {
 	picks []uint32
 	each  func(picks []uint32) tally
 	at    []int // where in picks each goroutine goes on
+	apart bool  // each goroutine keeps to its own part of picks
 
 	kept   func() float64 // percent; may be nil
 	absent bool           // no Get may find anything
@@ -205,14 +206,19 @@ func (o *ops) do(more func(done int) int) (done int, sum tally) {
 	for t := range o.at {
 		all.Go(func() {
 			n, at, mine := 0, o.at[t], tally{}
+			from, to := 0, len(o.picks)
+			if o.apart {
+				part := to / len(o.at)
+				from, to = t*part, (t+1)*part
+			}
 			for size := more(n); size > 0; size = more(n) {
-				picks := o.picks[at:min(at+size, len(o.picks))]
+				picks := o.picks[at:min(at+size, to)]
 				b := o.each(picks)
 				mine.gets += b.gets
 				mine.hits += b.hits
 				n += len(picks)
-				if at += len(picks); at == len(o.picks) {
-					at = 0
+				if at += len(picks); at == to {
+					at = from
 				}
 			}
 			mu.Lock()

@@ -213,6 +213,40 @@ func Test_goroutines_share_the_work(t *testing.T) {
 	require.Equal(t, slices.Repeat([]int{3}, 1000), times)
 }
 
+func Test_goroutines_that_keep_apart_do_nothing_twice(t *testing.T) {
+	const keys = 901 // one of them is nobody's
+	pick := make([]uint32, keys)
+	for i := range pick {
+		pick[i] = uint32(i)
+	}
+	var mu sync.Mutex
+	times := make([]int, len(pick))
+	o := newOps(Case{Threads: 2}, pick, func(picks []uint32) tally {
+		mu.Lock()
+		defer mu.Unlock()
+		for _, p := range picks {
+			times[p]++
+		}
+		return tally{}
+	})
+	o.apart = true
+	first := true
+	o.do(func(done int) int { // the one that begins does all its part twice, the other none
+		mu.Lock()
+		defer mu.Unlock()
+		if done == 0 && !first {
+			return 0
+		}
+		first = false
+		return min(100, 900-done)
+	})
+	n := map[int]int{}
+	for _, of := range times {
+		n[of]++
+	}
+	require.Equal(t, map[int]int{2: 450, 0: 451}, n)
+}
+
 func Test_picks(t *testing.T) {
 	for _, dist := range []string{"zipf", "uniform", ""} {
 		for _, n := range []int{1, 10, 10_000} {

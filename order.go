@@ -321,9 +321,11 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 func (s *shard[K, V]) oldest() (spot, bool) {
 	o := s.order
 	q, mark := o.front()
-	if hash, ok := q.ahead(&o.lines, foreseen); ok {
-		o.ghosts.touch(hash)
-		s.touch(hash)
+	if s.isLarge() {
+		if hash, ok := q.ahead(&o.lines, foreseen); ok {
+			o.ghosts.touch(hash)
+			s.touch(hash)
+		}
 	}
 	return s.ownerOf(q.pop(&o.lines), mark)
 }

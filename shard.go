@@ -111,7 +111,7 @@ func (s *shard[K, V]) lockBusy() {
 // put stores value with a deadline that has not passed. It returns the instant
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
-	if s.order != nil {
+	if s.order != nil && s.isLarge() {
 		s.order.ghosts.touch(hash) // where putNew will look, while find waits
 	}
 	if p, ok := s.find(hash, key); ok {

@@ -219,17 +219,19 @@ func slotAt[K, V any](b *bucketHead, i int) *slotHead {
 // touch makes the processor load the home bucket of hash, all of it, and does not wait. So
 // the bucket's head and the slot that it points to are under way at once, while the caller
 // does something else, such as take the lock; one after the other, each would take as long
-// as all the rest of a Set, where a cache is larger than the processor's caches. Where it is
-// not, to ask costs more than it gains.
+// as all the rest of a Set, if the cache is large. If not, it does nothing.
 func (t *table[K, V]) touch(hash uint32) {
-	d := t.dir.Load()
-	if d.depth < t.touched {
+	if !t.isLarge() {
 		return
 	}
-	seg := d.of(hash)
+	seg := t.dir.Load().of(hash)
 	address := uintptr(seg.base) + uintptr(seg.home(hash))*bucketSize[K, V]()
 	prefetch(address, bucketSize[K, V]()) //wheelcache:underlock assembly that calls nothing
 }
+
+// isLarge reports whether the cache is likely to be larger than the processor's caches. If
+// not, to ask for memory costs more than it gains.
+func (t *table[K, V]) isLarge() bool { return t.dir.Load().depth >= t.touched }
 
 // touchAll is touch for each of some hashes.
 func (t *table[K, V]) touchAll(hashes []uint32) {

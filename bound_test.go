@@ -842,3 +842,22 @@ func TestRefusedValuesOfLoadersAreAnswered(t *testing.T) {
 	require.Equal(t, 1, c.Len())
 	check(t, c)
 }
+
+func TestCostsBecomeWider(t *testing.T) {
+	const n = 20
+	largest := []int64{0, 1, math.MaxUint16, math.MaxUint16 + 1, math.MaxUint32, math.MaxUint32 + 1, mostBound}
+	for _, before := range largest {
+		for _, cost := range largest {
+			c, want := newCosts(n), make([]int64, n)
+			for i := range want {
+				want[i] = max(0, before-int64(i))
+				c.set(uintptr(i), want[i])
+			}
+			c.set(3, cost)
+			want[3] = cost
+			for i := range want {
+				require.Equal(t, want[i], c.at(uintptr(i)), "%d then %d: %d", before, cost, i)
+			}
+		}
+	}
+}

@@ -507,14 +507,14 @@ func (s *shard[K, V]) costIn(seg *segment, p spot) int64 {
 		return s.order.each
 	}
 	i, _ := slotIndex[K, V](seg.buckets, p.slot)
-	return seg.beside.costs[i]
+	return seg.beside.costs.at(i)
 }
 
 func (s *shard[K, V]) setCost(p spot, cost int64) {
 	if s.costed {
 		seg := s.dir.Load().of(p.slot.hash)
 		i, _ := slotIndex[K, V](seg.buckets, p.slot)
-		seg.beside.costs[i] = cost
+		seg.beside.costs.set(i, cost)
 	}
 }
 
@@ -522,5 +522,5 @@ func (s *shard[K, V]) setCost(p spot, cost int64) {
 func copyCost[K, V any](seg *segment, dst *slotHead, old *segment, src *slotHead) {
 	i, _ := slotIndex[K, V](seg.buckets, dst)
 	j, _ := slotIndex[K, V](old.buckets, src)
-	seg.beside.costs[i] = old.beside.costs[j]
+	seg.beside.costs.set(i, old.beside.costs.at(j))
 }

@@ -114,7 +114,7 @@ type fill struct {
 // A beside is what only some tables have for each slot, by its index.
 type beside struct {
 	latest []atomic.Int64 // if table.limited: see limit.go
-	costs  []int64        // if table.costed
+	costs  costs          // if table.costed
 }
 
 // bucketHead is what every bucket has, whatever its keys and values.
@@ -226,7 +226,7 @@ func (t *table[K, V]) newSegment(f *fill, n int, depth uint8) segment {
 		f.beside.latest = make([]atomic.Int64, int(m.n)*slotsPerBucket)
 	}
 	if t.costed {
-		f.beside.costs = make([]int64, int(m.n)*slotsPerBucket)
+		f.beside.costs = newCosts(int(m.n) * slotsPerBucket)
 	}
 	return segment{m, f}
 }

@@ -191,12 +191,11 @@ func TestABoundCostsAtMostTenBytesPerEntry(t *testing.T) {
 		for i := range uint64(n) {
 			c.Set(i, i)
 		}
-		if o.MaxEntries > 0 {
+		if o.MaxEntries > 0 || o.MaxCost > 0 {
 			for range 5 * n {
-				if k := uint64(2 * n * math.Pow(r.Float64(), 2)); o.MaxEntries > 0 {
-					if _, ok := c.Get(k); !ok {
-						c.Set(k, k)
-					}
+				k := uint64(2 * n * math.Pow(r.Float64(), 2))
+				if _, ok := c.Get(k); !ok {
+					c.Set(k, k)
 				}
 			}
 		}
@@ -207,10 +206,15 @@ func TestABoundCostsAtMostTenBytesPerEntry(t *testing.T) {
 		return after.HeapAlloc - before.HeapAlloc
 	}
 	without := heap(wheelcache.Options[uint64, uint64]{})
-	with := heap(wheelcache.Options[uint64, uint64]{MaxEntries: n})
-	more := (float64(with) - float64(without)) / n
-	t.Logf("%.1f bytes per entry without a bound, %.1f more with one", float64(without)/n, more)
-	require.LessOrEqual(t, more, 10.0)
+	kilobyte := func(uint64, uint64) int64 { return 1000 }
+	for name, o := range map[string]wheelcache.Options[uint64, uint64]{
+		"MaxEntries": {MaxEntries: n},
+		"MaxCost":    {MaxCost: n * 1000, Cost: kilobyte},
+	} {
+		more := (float64(heap(o)) - float64(without)) / n
+		t.Logf("%.1f bytes per entry without a bound, %.1f more with %s", float64(without)/n, more, name)
+		require.LessOrEqual(t, more, 10.0, name)
+	}
 }
 
 func TestStoringAtTheBoundAllocatesNothing(t *testing.T) {

@@ -576,7 +576,7 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	depth := old.depth + 1
 	fills := new([2]fill) // in one allocation, since this is where a growing cache makes most
 	part := func(f *fill, count int) segment {
-		n := int(t.maxBuckets)
+		n := t.sizeOfPart()
 		for limitOf(n) < count {
 			n *= 2
 		}
@@ -619,12 +619,27 @@ func (t *table[K, V]) reduce(hash uint32) (done bool) {
 // sizeAbove returns the size that comes after n buckets, and sizeFor the one
 // for count entries and half as many again. Sizes are maxBuckets halved some
 // times, or doubled where a bad hash leaves no choice.
+//
+// A table that is going to be full for long, of nobody knows how many entries, also has
+// a size between maxBuckets and half of that. Its segments are filled better for it,
+// and each entry is copied once more while it grows.
 func (t *table[K, V]) sizeAbove(n uint32) int {
+	if t.costed && n >= t.maxBuckets/2 {
+		return int(min(n+t.maxBuckets/4+1, t.maxBuckets))
+	}
 	size := t.maxBuckets
 	for size/2 > n {
 		size /= 2
 	}
 	return int(size)
+}
+
+// sizeOfPart returns the size for half of what fills maxBuckets.
+func (t *table[K, V]) sizeOfPart() int {
+	if t.costed {
+		return int(t.maxBuckets*3/4 + 1)
+	}
+	return int(t.maxBuckets)
 }
 
 func (t *table[K, V]) sizeFor(count int) int {

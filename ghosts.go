@@ -90,13 +90,14 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 	}
 	g.count[from]++
 	set := g.set(hash)
-	oldest, most := 0, uint32(0)
+	stamps := [2]uint16{uint16(g.count[ofSmall] >> g.unit), uint16(g.count[ofMain] >> g.unit)}
+	oldest, most := 0, uint16(0)
 	for i, cell := range set {
 		if cell == 0 {
 			oldest = i
 			break
 		}
-		if _, age := g.age(cell); age >= most {
+		if age := stamps[cell>>stampBits&1] - uint16(cell); age >= most {
 			oldest, most = i, age
 		}
 	}

@@ -747,3 +747,23 @@ func Test_string_hashes_are_seeded_and_spread(t *testing.T) {
 	}
 	require.Equal(t, ^uint64(0), ones&zeros)
 }
+
+// What every write to a shard changes lies in one cache line, wherever the shards begin:
+// where a line does, or 8 bytes later.
+func TestWhatAWriteChangesIsInOneCacheLine(t *testing.T) {
+	if wordSize != 8 {
+		t.Skip("laid out for 64 bits")
+	}
+	const cacheLine = 64
+	var s shard[string, int]
+	require.Zero(t, unsafe.Sizeof(s)%cacheLine)
+	require.LessOrEqual(t, unsafe.Offsetof(s.sparse)+unsafe.Sizeof(s.sparse), uintptr(cacheLine-8), "what readers read")
+	require.EqualValues(t, cacheLine, unsafe.Offsetof(s.count))
+	require.LessOrEqual(t, unsafe.Offsetof(s.removed)+unsafe.Sizeof(s.removed[0])*uintptr(Replaced), uintptr(2*cacheLine-8))
+
+	var o order
+	require.Zero(t, unsafe.Sizeof(o)%cacheLine) // so it is allocated where a line begins
+	first, last := unsafe.Offsetof(o.lines)+unsafe.Offsetof(o.lines.free), unsafe.Offsetof(o.ghosts)+unsafe.Sizeof(o.ghosts.count)-1
+	require.Equal(t, first/cacheLine, last/cacheLine)
+	require.EqualValues(t, cacheLine, unsafe.Sizeof(line{}))
+}

@@ -861,3 +861,87 @@ func TestCostsBecomeWider(t *testing.T) {
 		}
 	}
 }
+
+// Whatever an entry passes on its way into small, the driver knows when to come for it.
+func TestTheDriverIsAwakeForWhatIsInSmall(t *testing.T) {
+	awake := func(t *testing.T, c *Cache[int, int]) {
+		t.Helper()
+		check(t, c)
+		require.Less(t, c.shards[0].next.Load(), expiry.NoDeadline)
+		require.LessOrEqual(t, c.driver.wakeAt.Load(), c.shards[0].next.Load())
+	}
+	t.Run("a sweep that comes to its record", func(t *testing.T) {
+		reached := 0
+		for left := uint32(1); left <= sweepPerWrite; left++ {
+			c := mustNew(t, Options[int, int]{MaxEntries: 1000, Shards: 1, Clock: clockwork.NewFakeClock()})
+			o := c.shards[0].order
+			c.SetTTL(-1, 0, expiry.Never)
+			for k := 0; k < 10_000 && (!o.sweeping || o.unswept.len != left); k++ {
+				if k%2 == 0 {
+					c.SetTTL(k, k, expiry.Never)
+				} else {
+					c.Delete(k - 1)
+				}
+			}
+			if o.sweeping {
+				reached++
+				c.SetTTL(-2, 0, time.Second)
+				awake(t, c)
+			}
+		}
+		require.Positive(t, reached)
+	})
+	t.Run("the same hash", func(t *testing.T) {
+		c := mustNew(t, Options[int, int]{MaxEntries: 100, Shards: 1, Clock: clockwork.NewFakeClock(), Hash: func(int) uint64 { return 7 }})
+		c.SetTTL(1, 1, expiry.Never)
+		c.SetTTL(2, 2, expiry.Never)
+		c.Delete(2)
+		c.SetTTL(3, 3, time.Second)
+		awake(t, c)
+	})
+	t.Run("a wheel whose records wait some ticks early", func(t *testing.T) {
+		for range 20 {
+			c := mustNew(t, Options[int, int]{MaxEntries: 100, Shards: 1, Clock: clockwork.NewFakeClock()})
+			c.SetTTL(1, 1, 10*time.Second)
+			c.shards[0].wheel.blurred = true
+			c.Get(1)
+			for k := 2; k < 110; k++ {
+				c.SetTTL(k, k, expiry.Never)
+			}
+			_, ok := c.Peek(1)
+			require.True(t, ok)
+			awake(t, c)
+		}
+	})
+}
+
+// A line is many entries: of those that have long been due, few leave under one hold.
+func TestLinesThatAreLateExpireAFewAtATime(t *testing.T) {
+	const n = 20_000
+	c := mustNew(t, Options[int, int]{MaxEntries: 2 * n, Shards: 1, Clock: clockwork.NewFakeClock()})
+	for k := range n {
+		c.SetTTL(k, k, time.Second)
+	}
+	s := &c.shards[0]
+	now := int64(5 * time.Second)
+	most := uint64(0)
+	for more := true; more; {
+		before := s.removed[Expired-1]
+		more = s.advance(now, drainPerHold, 0)
+		most = max(most, s.removed[Expired-1]-before)
+	}
+	require.LessOrEqual(t, most, uint64(drainPerHold+mostLines*lineLen))
+	require.EqualValues(t, n, s.removed[Expired-1])
+	check(t, c)
+}
+
+// A line keeps its record when its entries have gone, so a full cache adds few to the wheel.
+func TestWhatIsEvictedInTimeLeavesTheWheelAlone(t *testing.T) {
+	const n = 1000
+	c := mustNew(t, Options[int, int]{MaxEntries: n, Shards: 1, TTL: time.Hour, Clock: clockwork.NewFakeClock()})
+	for k := range 100 * n {
+		c.Set(k, k)
+	}
+	check(t, c)
+	require.LessOrEqual(t, c.Stats().Waiting, 2*n/lineLen)
+}

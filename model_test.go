@@ -380,8 +380,11 @@ func (m *model[K, V]) Expiring(within time.Duration) map[K]V {
 // Flush removes what is dead. Before the instant of reclaim, the entry may have
 // been removed or not: noticed says so.
 func (m *model[K, V]) Flush(noticed func(K) bool) {
+	// With a bound, an entry that is due may get its record anew. It may wait a tick longer if
+	// the next is one that no record waits for.
+	skipped := m.bound != nil && uint32(m.now/m.tick+1) == noTick
 	for _, k := range slices.Collect(maps.Keys(m.held)) {
-		if m.now >= m.due(m.held[k].deadline) && (m.now >= m.held[k].reclaim || noticed(k)) {
+		if m.now >= m.due(m.held[k].deadline) && (m.now >= m.held[k].reclaim && !skipped || noticed(k)) {
 			m.leave(k, Expired)
 		}
 	}

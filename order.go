@@ -165,7 +165,7 @@ func (s *shard[K, V]) noteRead(at sighting) {
 }
 
 // arrive adds an entry that has just been stored. It returns the number of its line, or 0
-// if it is not in small.
+// if it is not in small. The caller sees to it that something waits for it, then sweeps.
 func (s *shard[K, V]) arrive(p spot, cost int64) (number uint32) {
 	o := s.order
 	s.setCost(p, cost)
@@ -195,7 +195,6 @@ func (s *shard[K, V]) enter(p spot, cost int64) (number uint32) {
 		o.smallUsed += cost
 	}
 	p.bucket.setMark(p.index, mark)
-	s.sweep()
 	return number
 }
 
@@ -245,7 +244,7 @@ func (s *shard[K, V]) quit(mark uint32, cost int64) {
 
 // emptySmall drops what is left of small when it has no entries.
 func (o *order) emptySmall() {
-	if o.lines.used > slabLines {
+	if len(o.lines.slabs) > 1 {
 		o.lines = lines{} // at once, however many they are
 		o.small, o.unswept = fifo{}, fifo{}
 	}
@@ -268,6 +267,7 @@ func (s *shard[K, V]) recost(p spot, cost int64) {
 	switch mark := p.mark(); {
 	case old == 0:
 		s.enter(p, cost)
+		s.sweep()
 	case cost == 0:
 		s.quit(mark, old)
 		p.bucket.setMark(p.index, 0)
@@ -450,12 +450,15 @@ func (s *shard[K, V]) ownerOf(hash, mark uint32) (owner spot, ok bool) {
 // of an entry that has a record in it. It returns the instant at which the driver must be awake,
 // NoDeadline if nothing has changed for it.
 func (s *shard[K, V]) waitInLine(number uint32, slot *slotHead, deadline, now int64) (wake int64) {
+	if slot.tick != noTick {
+		return expiry.NoDeadline
+	}
 	tick, ok := s.tickOf(deadline, now)
-	if !ok || slot.tick != noTick {
+	if !ok {
 		return expiry.NoDeadline
 	}
 	if tick--; tick <= s.wheel.Cursor() || uint32(tick) == noTick {
-		return s.schedule(slot, deadline, now) // there is no such tick
+		return s.awaitEntry(slot, tick+1) // there is no such tick
 	}
 	o := s.order
 	c := o.lines.at(number)
@@ -471,10 +474,13 @@ func (s *shard[K, V]) waitInLine(number uint32, slot *slotHead, deadline, now in
 }
 
 // waitAlone gives an entry of small a record in the wheel, if it needs one. The driver need
-// not be woken: the entry's line had it awake early enough.
+// not be woken for it: the entry's line waits, or waited, for an earlier tick.
 func (s *shard[K, V]) waitAlone(slot *slotHead) {
-	if slot.tick == noTick {
-		s.schedule(slot, slot.deadline.Load(), unread)
+	if slot.tick != noTick {
+		return
+	}
+	if tick, ok := s.tickOf(slot.deadline.Load(), unread); ok {
+		s.awaitEntry(slot, tick)
 	}
 }
 
@@ -490,6 +496,7 @@ func (s *shard[K, V]) lineIsDue(number uint32) {
 	c.tick = noTick
 	o.lines.waiting--
 	hashes := c.hashes // those that are in no queue any more do no harm
+	s.wheel.inLines += lineLen
 	s.touchAll(hashes[:])
 	by := expiry.NoDeadline - 1 - int64(s.cache.staleFor)
 	for _, hash := range hashes {

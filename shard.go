@@ -62,6 +62,7 @@ type shardWheel struct {
 	peak    int   // most records since the wheel was last rebuilt
 	blurred bool  // new records wait some ticks early
 	now     int64 // during advance
+	inLines int   // entries that were looked for because their lines had come up
 
 	visit func(hash uint32, tick int64) (later int64) // shard.comeUp
 	kept  func(hash uint32, tick int64) bool          // shard.hasEntry
@@ -71,6 +72,7 @@ const (
 	firstSlots     = 8  // of a wheel that grows and shrinks
 	recordsPerSlot = 64 // above it, a wheel grows
 	mostSlots      = 1 << 14
+	mostLines      = 4  // that come up one after the other
 	fewRecords     = 64 // a wheel with no more is not rebuilt
 	stepPerWrite   = 8  // records that each write moves during a rebuild
 
@@ -129,12 +131,17 @@ func (s *shard[K, V]) putNew(hash uint32, key K, value V, b box, deadline, cost,
 	latest := s.latest(now)
 	deadline = min(deadline, latest)
 	p := s.insert(hash, key, value, b, deadline, latest)
-	if s.order == nil {
-		wake = s.schedule(p.slot, deadline, now)
-	} else if line := s.arrive(p, cost); line != 0 {
+	line := uint32(0)
+	if s.order != nil {
+		line = s.arrive(p, cost)
+	}
+	if line != 0 {
 		wake = s.waitInLine(line, p.slot, deadline, now)
 	} else {
 		wake = s.schedule(p.slot, deadline, now)
+	}
+	if s.order != nil {
+		s.sweep()
 	}
 	s.tend()
 	return wake
@@ -277,6 +284,17 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64)
 	if !ok {
 		return expiry.NoDeadline // a record that waits will find that out
 	}
+	if s.wheel.blurred {
+		early := int64(s.sets * 0x9e3779b97f4a7c15 >> 60) // 0 to 15 ticks, another for each
+		if tick = s.wheel.Clamp(tick - early); uint32(tick) == noTick {
+			tick++
+		}
+	}
+	return s.awaitEntry(slot, tick)
+}
+
+// awaitEntry adds a record for an entry, unless it has one that waits for no later tick.
+func (s *shard[K, V]) awaitEntry(slot *slotHead, tick int64) (wake int64) {
 	if slot.tick != noTick {
 		if int32(uint32(tick)-slot.tick) >= 0 {
 			return expiry.NoDeadline
@@ -307,10 +325,6 @@ func (s *shard[K, V]) tickOf(deadline, now int64) (tick int64, ok bool) {
 	}
 	if s.wheel == nil || s.wheel.Len() == 0 {
 		s.newWheel(now)
-	}
-	if s.wheel.blurred && deadline > 0 {
-		early := int64(s.sets * 0x9e3779b97f4a7c15 >> 60) // 0 to 15 ticks, another for each
-		deadline -= min(early, deadline/int64(s.cache.tick)) * int64(s.cache.tick)
 	}
 	return s.tickFor(deadline), true
 }
@@ -369,7 +383,7 @@ func (s *shard[K, V]) advance(now int64, limit, early int) (more bool) {
 func (s *shard[K, V]) advanceLocked(now int64, limit, early int) (more bool) {
 	if s.wheel != nil {
 		s.wheel.now = now
-		more = s.wheel.Advance(s.cache.tickBefore(now), limit, s.wheel.visit) ||
+		more = s.advanceWheel(now, limit) ||
 			early > 0 && s.wheel.Early(limit, early, s.comeEarly)
 	}
 	if !more && s.loads != nil {
@@ -381,6 +395,22 @@ func (s *shard[K, V]) advanceLocked(now int64, limit, early int) (more bool) {
 	s.tend()
 	s.updateNext(now)
 	return more || len(s.sparse) > 0
+}
+
+// advanceWheel has about limit entries come up. The wheel does not know that a line is many:
+// so it is asked for a few records at a time.
+func (s *shard[K, V]) advanceWheel(now int64, limit int) (more bool) {
+	tick := s.cache.tickBefore(now)
+	if s.order == nil {
+		return s.wheel.Advance(tick, limit, s.wheel.visit)
+	}
+	for more = true; more && limit > 0; {
+		n := min(limit, mostLines)
+		s.wheel.inLines = 0
+		more = s.wheel.Advance(tick, n, s.wheel.visit)
+		limit -= n + s.wheel.inLines
+	}
+	return more
 }
 
 // updateNext works out when the driver has to come: at the latest at sparse, if

@@ -142,7 +142,7 @@ const (
 	highBits7        = 0x0080808080808080 // of the seven tags
 	frozen           = 1 << 31            // of a version: the segment has been replaced
 	optimisticTries  = 8
-	noTick           = 0 // of slotHead.tick: no record waits for the entry
+	noTick           = 0 // of slotHead.tick: the entry has no record of its own
 	spinsBeforeYield = 16
 )
 
@@ -377,7 +377,7 @@ type spot struct {
 	index  int // of the slot in the bucket
 }
 
-// find returns the spot of key. (sight, find, findRecord and findSmall walk the same way, but
+// find returns the spot of key. (sight, find, findRecord and ownerOf walk the same way, but
 // each looks for something else at each match; a function value for that costs
 // more than the walk.)
 func (t *table[K, V]) find(hash uint32, key K) (spot, bool) {
@@ -577,6 +577,9 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 	fills := new([2]fill) // in one allocation, since this is where a growing cache makes most
 	part := func(f *fill, count int) segment {
 		n := t.sizeOfPart()
+		if limitOf(n) < count {
+			n = int(t.maxBuckets)
+		}
 		for limitOf(n) < count {
 			n *= 2
 		}

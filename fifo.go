@@ -1,8 +1,7 @@
 package wheelcache
 
 // A fifo is a queue of hashes in the order in which they came. It is a list of lines, so that
-// it takes little more memory than what is in it, and one that is as long as before
-// allocates nothing.
+// one that is as long as before allocates nothing.
 type fifo struct {
 	first, last uint32 // lines, 0 if there are none
 	taken       uint16 // of first
@@ -20,7 +19,8 @@ type line struct {
 const lineLen = 14
 
 // lines are what the queues of a shard consist of. They are known by numbers, from 1
-// on, since the wheel's records have room for no more.
+// on, since the wheel's records have room for no more. What the queues once needed stays
+// until they are empty: five bytes for each entry that was in small at most.
 type lines struct {
 	slabs   []*[slabLines]line
 	waiting int    // lines with a tick

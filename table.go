@@ -572,7 +572,7 @@ func (t *table[K, V]) makeRoom(hash uint32) {
 		t.replace(hash, old.depth, t.rebuilt(2*int(old.n), old.depth, old))
 		return
 	}
-	// Both parts are of the usual size unless old was larger, or divides badly.
+	// Both parts are of the usual size for that unless old was larger, or divides badly.
 	depth := old.depth + 1
 	fills := new([2]fill) // in one allocation, since this is where a growing cache makes most
 	part := func(f *fill, count int) segment {

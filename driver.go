@@ -51,8 +51,8 @@ import (
 // # Draining
 //
 // However much is due, a shard's lock is held for drainPerHold entries at a
-// time, about a microsecond (with a bound, and when the driver is late, for some seventy: a line of
-// order.go comes up whole), and between two holds of the same shard all other
+// time, about a microsecond (with a bound, for some seventy at most, unless many share a hash: a
+// line comes up whole, see order.go), and between two holds of the same shard all other
 // shards have their turn: sync.Mutex lets the one who released it take it again
 // before a waiter wakes up, so draining one shard to the end would shut out its
 // writers, in whatever portions.

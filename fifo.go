@@ -25,7 +25,6 @@ type lines struct {
 	slabs   []*[slabLines]line
 	waiting int    // lines with a tick
 	free    uint32 // first of a list of those in no queue
-	used    uint32 // lines in queues
 }
 
 const slabLines = 16 // with which a slab takes 1 KB
@@ -54,14 +53,12 @@ func (l *lines) take() uint32 {
 	number := l.free
 	first := l.at(number)
 	l.free, first.next = first.next, 0
-	l.used++
 	return number
 }
 
 func (l *lines) give(number uint32) {
 	l.at(number).next = l.free
 	l.free = number
-	l.used--
 }
 
 // push adds a hash at the end.

@@ -791,12 +791,14 @@ func TestAFailedRefreshKeepsTheValueAndWaitsBeforeTheNext(t *testing.T) {
 			requireLoaded(t, 1, c, o.load)
 			o.set(0, errDown)
 			time.Sleep(30 * time.Second)
+			synctest.Wait() // for the driver: a read whose shard is locked refreshes nothing
 			for i := range 10 {
 				requireLoaded(t, 1, c, o.load)
 				synctest.Wait()
 				require.Equal(t, min(i+2, 2), o.called())
 			}
 			time.Sleep(pause)
+			synctest.Wait()
 			requireLoaded(t, 1, c, o.load)
 			synctest.Wait()
 			require.Equal(t, 3, o.called())

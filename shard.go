@@ -60,7 +60,7 @@ type shardWheel struct {
 	wheel.Hashed
 	timed   int   // entries with a record of their own: slot.tick != noTick
 	peak    int   // most records since the wheel was last rebuilt
-	blurred bool  // new records wait some ticks early
+	blurred bool  // new records of entries wait some ticks early, but for those that lines waited for
 	now     int64 // during advance
 	inLines int   // entries that were looked for because their lines had come up
 

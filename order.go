@@ -462,15 +462,7 @@ func (s *shard[K, V]) waitInLine(number uint32, slot *slotHead, deadline, now in
 	}
 	o := s.order
 	c := o.lines.at(number)
-	if c.tick != noTick {
-		if int32(uint32(tick)-c.tick) >= 0 {
-			return expiry.NoDeadline
-		}
-	} else {
-		o.lines.waiting++
-	}
-	c.tick = uint32(tick)
-	return s.await(number, tick)
+	return s.await(number, &c.tick, &o.lines.waiting, tick)
 }
 
 // waitAlone gives an entry of small a record in the wheel, if it needs one. The driver need

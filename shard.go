@@ -293,21 +293,20 @@ func (s *shard[K, V]) schedule(slot *slotHead, deadline, now int64) (wake int64)
 	return s.awaitEntry(slot, tick)
 }
 
-// awaitEntry adds a record for an entry, unless it has one that waits for no later tick.
+// awaitEntry is await for an entry.
 func (s *shard[K, V]) awaitEntry(slot *slotHead, tick int64) (wake int64) {
-	if slot.tick != noTick {
-		if int32(uint32(tick)-slot.tick) >= 0 {
-			return expiry.NoDeadline
-		}
-	} else {
-		s.wheel.timed++
-	}
-	slot.tick = uint32(tick)
-	return s.await(slot.hash, tick)
+	return s.await(slot.hash, &slot.tick, &s.wheel.timed, tick)
 }
 
-// await adds a record to the wheel, and returns what schedule does.
-func (s *shard[K, V]) await(record uint32, tick int64) (wake int64) {
+// await adds a record to the wheel for what says in has which tick its record waits for,
+// unless that is no later one. count is of those that have a record. It returns what schedule does.
+func (s *shard[K, V]) await(record uint32, has *uint32, count *int, tick int64) (wake int64) {
+	if *has == noTick {
+		*count++
+	} else if int32(uint32(tick)-*has) >= 0 {
+		return expiry.NoDeadline
+	}
+	*has = uint32(tick)
 	s.wheel.Add(record, tick)
 	at := s.cache.instantOf(tick)
 	if at >= s.next.Load() {

@@ -188,21 +188,26 @@ func Test_a_cache_that_lost_entries_is_loaded_again(t *testing.T) {
 	}
 }
 
-func Test_goroutines_share_the_work(t *testing.T) {
-	pick := make([]uint32, 1000)
+// countedOps returns operations of two goroutines on n keys, and how often each was picked.
+func countedOps(n int) (o *ops, times []int) {
+	pick := make([]uint32, n)
 	for i := range pick {
 		pick[i] = uint32(i)
 	}
 	var mu sync.Mutex
-	times := make([]int, len(pick))
-	o := newOps(Case{Threads: 2}, pick, func(picks []uint32) tally {
+	times = make([]int, n)
+	return newOps(Case{Threads: 2}, pick, func(picks []uint32) tally {
 		mu.Lock()
 		defer mu.Unlock()
 		for _, p := range picks {
 			times[p]++
 		}
 		return tally{len(picks), 1}
-	})
+	}), times
+}
+
+func Test_goroutines_share_the_work(t *testing.T) {
+	o, times := countedOps(1000)
 	upTo := func(n int) func(int) int { return func(done int) int { return min(300, n-done) } }
 	done, sum := o.do(upTo(500))
 	require.Equal(t, 1000, done)
@@ -214,22 +219,9 @@ func Test_goroutines_share_the_work(t *testing.T) {
 }
 
 func Test_goroutines_that_keep_apart_do_nothing_twice(t *testing.T) {
-	const keys = 901 // one of them is nobody's
-	pick := make([]uint32, keys)
-	for i := range pick {
-		pick[i] = uint32(i)
-	}
-	var mu sync.Mutex
-	times := make([]int, len(pick))
-	o := newOps(Case{Threads: 2}, pick, func(picks []uint32) tally {
-		mu.Lock()
-		defer mu.Unlock()
-		for _, p := range picks {
-			times[p]++
-		}
-		return tally{}
-	})
+	o, times := countedOps(901) // one of them is nobody's
 	o.apart = true
+	var mu sync.Mutex
 	first := true
 	o.do(func(done int) int { // the one that begins does all its part twice, the other none
 		mu.Lock()

@@ -142,7 +142,8 @@ func (p spot) mark() uint32 {
 func (b *bucketHead) setMark(i int, mark uint32) {
 	for {
 		old := b.marks.Load()
-		if b.marks.CompareAndSwap(old, old&^(markMask<<(markBits*i))|mark<<(markBits*i)) {
+		now := old&^(markMask<<(markBits*i)) | mark<<(markBits*i)
+		if now == old || b.marks.CompareAndSwap(old, now) {
 			return
 		}
 	}

@@ -122,10 +122,10 @@ type bucketHead struct {
 	// control: bytes 0 to 6 are the tags of the slots, byte 7 counts how many
 	// entries went past this bucket for lack of room.
 	control atomic.Uint64
-	// version is odd while slots are being changed. See words.go.
+	// version is odd while slots that are occupied are being changed. See words.go.
 	version atomic.Uint32
-	// marks has four bits per slot, which mean something in bounded tables: see
-	// order.go. Readers without the lock change them, too.
+	// marks has four bits per slot, which mean something in bounded tables, of entries:
+	// see order.go. Readers without the lock change them, too.
 	marks atomic.Uint32
 }
 
@@ -335,7 +335,7 @@ func (at sighting) begin() bool {
 	return at.version&frozen == 0 && at.bucket.version.CompareAndSwap(at.version, at.version+1)
 }
 
-// begin opens a change of the bucket's slots and returns what end wants. The
+// begin opens a change of the bucket's entries and returns what end wants. The
 // caller has the lock, but a sliding reader may be in the bucket, for the few
 // instructions that it takes to change a deadline; begin waits for it. From then
 // on until end a deadline can be trusted to stay.
@@ -433,7 +433,8 @@ func (t *table[K, V]) overwrite(p spot, opened uint32, value V, b box, deadline,
 	p.bucket.end(opened)
 }
 
-// insert puts in an entry whose key is not there yet.
+// insert puts in an entry whose key is not there yet. The bucket need not be opened: see
+// words.go.
 func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline, latest int64) spot {
 	seg := t.dir.Load().of(hash)
 	for seg.count >= seg.limit {
@@ -455,7 +456,6 @@ func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline, lates
 		s := slotAt[K, V](bucket, j)
 		s.hash = hash
 		s.tick = noTick
-		v := bucket.begin()
 		storeKey(s, key, keyBox, t.keyPointers)
 		storeValue[K](s, value, b, t.valuePointers)
 		s.deadline.Store(deadline)
@@ -463,7 +463,6 @@ func (t *table[K, V]) insert(hash uint32, key K, value V, b box, deadline, lates
 			t.latestAt(hash, s).Store(latest)
 		}
 		bucket.control.Store(control | tagOf(hash)<<(8*j))
-		bucket.end(v)
 		return spot{bucket, s, j}
 	}
 }
@@ -479,9 +478,6 @@ func passed(control uint64) uint64 {
 // remove takes out the entry at p. The bucket is open before, and closed after. It
 // reports whether the segment is sparse: the caller makes it smaller, now or later.
 func (t *table[K, V]) remove(p spot, opened uint32) (sparse bool) {
-	if t.order != nil {
-		p.bucket.setMark(p.index, 0)
-	}
 	hash := p.slot.hash
 	p.bucket.control.Store(p.bucket.control.Load() &^ (0xff << (8 * p.index)))
 	clearSlot[K, V](p.slot, t.keyPointers, t.valuePointers)

@@ -44,6 +44,11 @@ import (
 // a later one, on the second load. The version wraps around after 2^30 changes
 // of one bucket; a reader would have to sleep through exactly so many.
 //
+// An insert into a vacant slot leaves the version alone. It stores the words, then the
+// control word with the tag: whoever sees the tag, sees the words. Nobody else believes
+// what he reads there: a reader who has seen the tag of the entry before this one
+// loaded the version before that was removed, which has changed the version.
+//
 // A torn copy is thrown away before anybody looks at it: it is never compared,
 // never dereferenced. That matters for a string, say, of one length and another
 // address. A box is dereferenced before the check, but a box is one word, and

@@ -37,6 +37,27 @@ func check[K comparable, V any](t testing.TB, c *Cache[K, V]) {
 		}()
 	}
 	checkBound(t, c)
+	checkDriver(t, c)
+}
+
+// checkDriver checks that the driver is awake when the first record of any shard is due. Others
+// may be about to see to that, so it looks again if not.
+func checkDriver[K comparable, V any](t testing.TB, c *Cache[K, V]) {
+	t.Helper()
+	d := &c.driver
+	var wake, due int64
+	for range 100_000 {
+		if c.closed.Load() || c.clock.pauses.Load().paused() || c.removals != nil && c.removals.stalled.Load() {
+			return // it sleeps until told otherwise
+		}
+		wake = d.wakeAt.Load()
+		due = max(c.earliest(), d.restUntil.Load())
+		if wake <= due || wake <= c.clock.now()+int64(max(c.tick, lockPause)) { // a shard was locked, or it is late
+			return
+		}
+		runtime.Gosched()
+	}
+	require.Failf(t, "nobody wakes the driver", "it sleeps until %d, a shard has something to do at %d", wake, due)
 }
 
 // checkBound checks what the shards have of the bound. Entries may expire meanwhile, so

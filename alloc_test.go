@@ -143,6 +143,22 @@ func TestGrowthSeldomAllocates(t *testing.T) {
 	require.LessOrEqual(t, perSet, 0.02)
 }
 
+// A cache that was told how many entries will come has asked for all memory before they do.
+func TestASizedCacheAllocatesNothingWhenItIsFilled(t *testing.T) {
+	if raceEnabled {
+		t.Skip("the race detector allocates")
+	}
+	const n = 500_000
+	c := open(t, wheelcache.Options[uint64, uint64]{TTL: time.Hour, Capacity: n})
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	for i := range uint64(n) {
+		c.Set(i, i)
+	}
+	runtime.ReadMemStats(&after)
+	require.LessOrEqual(t, after.Mallocs-before.Mallocs, uint64(n/20_000), "the runtime's own may be among them")
+}
+
 const emptyCache = 8 << 10
 
 func TestSmallCachesAreSmall(t *testing.T) {

@@ -89,6 +89,9 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	s.cache = c
 	s.plain = inline[K]() && inline[V]() && c.removals == nil && c.bound == nil && !s.limited
 	s.next.Store(expiry.NoDeadline)
+	if c.sized > 0 && c.bound == nil && (c.policy != nil || c.ttl != expiry.Never) {
+		s.newWheel(unread)
+	}
 }
 
 // lock takes the lock for one operation. Whoever has it, has it for a microsecond
@@ -359,6 +362,9 @@ func (s *shard[K, V]) newWheel(now int64) {
 		kept:   s.hasEntry,
 	}
 	s.wheel.Ahead(s.touchAll)
+	if s.order == nil { // with a bound, most entries have no record
+		s.wheel.Reserve(scattered(s.cache.sized))
+	}
 }
 
 // slotsFor returns how many slots a wheel for n records has.

@@ -179,15 +179,19 @@ func (t *table[K, V]) init(capacity, most int, phase float64, empty *directory) 
 	t.dir.Store(d)
 }
 
-// bucketsFor returns how many buckets n entries need that are expected, not
-// counted: hashing scatters them, and three standard deviations above the
-// expectation must fit.
+// bucketsFor returns how many buckets n entries need that are expected, not counted.
 func bucketsFor(n int) int {
+	return (scattered(n)*2 + sizedPerPair - 1) / sizedPerPair
+}
+
+// scattered returns how many entries there may be where n are expected: hashing scatters
+// them, so three standard deviations more.
+func scattered(n int) int {
 	margin := 1
 	for margin*margin < 9*n {
 		margin++
 	}
-	return ((n+margin)*2 + sizedPerPair - 1) / sizedPerPair
+	return n + margin
 }
 
 // bucketsToStay returns how many buckets n entries need that come and go: four

@@ -22,12 +22,12 @@ func init() {
 type wheelcacheCache[K comparable, V any] struct{ cache *wheelcache.Cache[K, V] }
 
 func newWheelcache[K comparable, V any](cfg Config) (Cache[K, V], error) {
-	o := wheelcache.Options[K, V]{Tick: cfg.Tick, Capacity: cfg.ifSized(), MaxEntries: cfg.bound()}
+	o := wheelcache.Options[K, V]{TTL: cfg.TTL, Tick: cfg.Tick, Capacity: cfg.ifSized(), MaxEntries: cfg.bound()}
 	if cfg.Sliding {
-		o.Expiry = expiry.AfterAccess[K, V](cfg.TTL)
+		o.TTL, o.Expiry = 0, expiry.AfterAccess[K, V](cfg.TTL)
 	}
 	if cfg.Load != nil {
-		o.TTL, o.RefreshAfter = cfg.TTL, cfg.RefreshAfter
+		o.RefreshAfter = cfg.RefreshAfter
 	}
 	if expired := onExpired[K, V](cfg); expired != nil {
 		o.OnRemoval = func(r wheelcache.Removal[K, V]) {

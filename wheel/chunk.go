@@ -80,6 +80,20 @@ func (a *arena) alloc() uint32 {
 	return uint32(last<<slabBits + len(slab) + 1)
 }
 
+// reserve asks for n chunks at once, unless that is less than a slab. The arena must be new.
+func (a *arena) reserve(n int) {
+	if n < slabLen {
+		return
+	}
+	slabs := (n + slabLen - 1) / slabLen
+	all := make([]chunk, slabs*slabLen)
+	for i := range all[1:] {
+		all[i].next = uint32(i) + 2
+	}
+	a.free = 1
+	a.slabs = slices.Collect(slices.Chunk(all, slabLen))
+}
+
 // release takes back chunk i. When it was the last one in use, the memory goes
 // back to the garbage collector, unless there is too little of it to matter.
 func (a *arena) release(i uint32) {

@@ -53,6 +53,12 @@ func NewHashed(slots int, now int64) *Hashed {
 	return &Hashed{from: now, cursor: now, target: now, ring: newRing(roundSlots(slots))}
 }
 
+// Reserve asks at once for about the memory that so many records will need. The wheel must be
+// new. Without it, and for less than 8 KB, memory is asked for as records are added.
+func (w *Hashed) Reserve(records int) {
+	w.ring.chunks.reserve(records/chunkLen + len(w.ring.slots)/2 + 2) // the first chunk of a slot is half full
+}
+
 func roundSlots(slots int) int {
 	if slots < 1 || slots > MaxSlots {
 		panic(fmt.Sprintf("wheel: %d slots, want 1 to %d", slots, MaxSlots))

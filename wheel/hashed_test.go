@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"iter"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"testing"
 
@@ -671,6 +672,52 @@ func Test_nothing_is_allocated_in_the_steady_state(t *testing.T) {
 		run()
 	}
 	require.Zero(t, testing.AllocsPerRun(20, run))
+}
+
+func Test_what_was_reserved_is_not_asked_for_again(t *testing.T) {
+	draw := rand.New(rand.NewPCG(1, 2))
+	for name, later := range map[string]func(record int) int64{
+		"one tick":   func(int) int64 { return 1 },
+		"all ticks":  func(int) int64 { return draw.Int64N(1 << 20) },
+		"some ticks": func(record int) int64 { return int64(record % 100) },
+	} {
+		for _, records := range []int{1_000, 10_000, 100_000} {
+			var wheels []*Hashed // since a run comes before those that are counted
+			for range 2 {
+				w := NewHashed(max(records/64, 1), 0)
+				w.Reserve(records)
+				wheels = append(wheels, w)
+			}
+			bytes := wheels[0].Bytes()
+			require.Zero(t, testing.AllocsPerRun(1, func() {
+				w := wheels[0]
+				wheels = wheels[1:]
+				for i := range records {
+					w.Add(uint32(i), later(i))
+				}
+				for w.Advance(int64(records/2), 1000, func(uint32, int64) int64 { return Done }) {
+				}
+			}), "%s, %d records", name, records)
+			require.LessOrEqual(t, bytes, records*11+slabLen*chunkBytes)
+		}
+	}
+	w := NewHashed(8, 0)
+	w.Reserve(100)
+	w.Reserve(0)
+	w.Reserve(-1)
+	require.Equal(t, 8*slotBytes, w.Bytes(), "as if nothing had been said")
+	var model []int
+	w.Reserve(1_000)
+	for i := range 3_000 { // more than there is room for
+		w.Add(uint32(i), 1)
+		model = append(model, i)
+	}
+	check(t, w)
+	var visited []int
+	for w.Advance(1, 100, func(record uint32, _ int64) int64 { visited = append(visited, int(record)); return Done }) {
+	}
+	require.ElementsMatch(t, model, visited)
+	check(t, w)
 }
 
 func Test_ahead_is_told_what_will_be_visited(t *testing.T) {

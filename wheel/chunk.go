@@ -91,7 +91,10 @@ func (a *arena) reserve(n int) {
 		all[i].next = uint32(i) + 2
 	}
 	a.free = 1
-	a.slabs = slices.Collect(slices.Chunk(all, slabLen))
+	a.slabs = make([][]chunk, slabs)
+	for i := range a.slabs {
+		a.slabs[i] = all[i*slabLen:][:slabLen:slabLen]
+	}
 }
 
 // release takes back chunk i. When it was the last one in use, the memory goes

@@ -40,13 +40,14 @@ func check[K comparable, V any](t testing.TB, c *Cache[K, V]) {
 	checkDriver(t, c)
 }
 
-// checkDriver checks that the driver is awake when the first record of any shard is due. Others
-// may be about to see to that, so it looks again if not.
+// checkDriver checks that the driver has said that it will be awake within a tick of when the
+// first record of any shard is due. Others may be about to see to that, so it looks again, for
+// seconds if need be.
 func checkDriver[K comparable, V any](t testing.TB, c *Cache[K, V]) {
 	t.Helper()
 	d := &c.driver
 	var wake, due int64
-	for range 100_000 {
+	for range 5_000_000 {
 		if c.closed.Load() || c.clock.pauses.Load().paused() || c.removals != nil && c.removals.stalled.Load() {
 			return // it sleeps until told otherwise
 		}

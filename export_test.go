@@ -51,7 +51,7 @@ func (c *Cache[K, V]) CoarseClockAwake() bool { return c.clock.awake() }
 // HashOf returns the hash by which the cache places key.
 func (c *Cache[K, V]) HashOf(key K) uint64 { return c.hash.sum(key) }
 
-// VersionOf returns the version of the bucket of key, which every change moves.
+// VersionOf returns the version of the bucket of key, which every change of its entries moves.
 func (c *Cache[K, V]) VersionOf(key K) uint32 {
 	s, hash := c.at(key)
 	_, _, at, _ := s.sight(hash, key)

@@ -25,7 +25,7 @@ import (
 //
 // # Who reads and writes it
 //
-// The lock's holder writes a latest deadline with the bucket open, as he does the
+// The lock's holder writes a latest deadline with the bucket open or of a vacant slot, as he does the
 // deadline. A sliding read has no lock: having seen the entry, it loads the latest
 // deadline and then opens the bucket (see sighting.begin), which fails if anything
 // in it has changed since it was seen, or if the segment has been replaced. So if it

@@ -50,9 +50,8 @@ type Options[K comparable, V any] struct {
 	Shards int
 
 	// Capacity is the expected number of entries. Memory for them is allocated
-	// at once, which makes filling faster: Set then allocates nothing for them,
-	// if TTL or Expiry gives them their deadlines. It is no bound. 0 means that
-	// nothing is known.
+	// at once, which makes filling faster. It is no bound. 0 means that nothing
+	// is known.
 	Capacity int
 
 	// MaxEntries bounds the number of entries: when it is reached, others are evicted

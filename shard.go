@@ -49,13 +49,13 @@ type shard[K comparable, V any] struct {
 
 	cache *Cache[K, V]
 	loads *loads[K, V] // nil until something is loaded
-	wheel *shardWheel  // nil until the first entry with a deadline
+	wheel *shardWheel  // nil until the first entry with a deadline, unless many are expected
 	next  atomic.Int64 // instant at which advance has something to do, or NoDeadline; the lock's holder writes
 
 	_ [32]byte // so that shards begin where lines do; or, a few together, 8 bytes later
 }
 
-// A shardWheel is what a shard needs of time while it has entries with deadlines.
+// A shardWheel is what a shard needs of time for entries with deadlines.
 type shardWheel struct {
 	wheel.Hashed
 	timed   int   // entries with a record of their own: slot.tick != noTick
@@ -89,8 +89,9 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	s.cache = c
 	s.plain = inline[K]() && inline[V]() && c.removals == nil && c.bound == nil && !s.limited
 	s.next.Store(expiry.NoDeadline)
-	if c.sized > 0 && c.bound == nil && (c.policy != nil || c.ttl != expiry.Never) {
-		s.newWheel(unread)
+	if c.sized > 0 && c.bound == nil && (c.policy != nil || c.ttl != expiry.Never) { // with a bound, most entries have no record
+		s.newWheel(0)
+		s.wheel.Reserve(scattered(c.sized))
 	}
 }
 
@@ -213,8 +214,8 @@ func (s *shard[K, V]) getLocked(hash uint32, key K) (value V, deadline int64, at
 	if !ok {
 		return value, 0, at, miss
 	}
-	p.bucket.end(p.bucket.begin()) // waits for a sliding reader
-	at = sighting{p.bucket, p.slot, p.bucket.version.Load()}
+	opened := p.bucket.begin() // waits for a sliding reader
+	at = sighting{p.bucket, p.slot, p.bucket.end(opened)}
 	return peekValue[K, V](p.slot), p.slot.deadline.Load(), at, hit
 }
 
@@ -362,9 +363,6 @@ func (s *shard[K, V]) newWheel(now int64) {
 		kept:   s.hasEntry,
 	}
 	s.wheel.Ahead(s.touchAll)
-	if s.order == nil { // with a bound, most entries have no record
-		s.wheel.Reserve(scattered(s.cache.sized))
-	}
 }
 
 // slotsFor returns how many slots a wheel for n records has.

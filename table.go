@@ -326,14 +326,14 @@ func (t *table[K, V]) sight(hash uint32, key K) (value V, deadline int64, at sig
 	return *new(V), 0, at, miss
 }
 
-// current reports whether nothing in the bucket has changed since, and it is
+// current reports whether no entry that was in the bucket has changed since, and it is
 // still in use.
 func (at sighting) current() bool {
 	return at.version&frozen == 0 && at.bucket.version.Load() == at.version
 }
 
 // begin opens a change of the entry's deadline, and of nothing else, without the
-// lock. It fails if anything in the bucket has changed since, or the segment has
+// lock. It fails if any entry that was in the bucket has changed since, or the segment has
 // been replaced; then the caller must look again.
 func (at sighting) begin() bool {
 	return at.version&frozen == 0 && at.bucket.version.CompareAndSwap(at.version, at.version+1)
@@ -362,9 +362,11 @@ func (b *bucketHead) beginAgain() uint32 {
 	}
 }
 
-// end makes the change visible that begin opened.
-func (b *bucketHead) end(opened uint32) {
-	b.version.Store((opened + 2) &^ frozen)
+// end makes the change visible that begin opened. It returns the version from then on.
+func (b *bucketHead) end(opened uint32) (version uint32) {
+	version = (opened + 2) &^ frozen
+	b.version.Store(version)
+	return version
 }
 
 // freeze makes every later change without the lock fail, so that the bucket can

@@ -46,8 +46,9 @@ import (
 //
 // An insert into a vacant slot leaves the version alone. It stores the words, then the
 // control word with the tag: whoever sees the tag, sees the words. Nobody else believes
-// what he reads there: a reader who has seen the tag of the entry before this one
-// loaded the version before that was removed, which has changed the version.
+// what he reads there: a vacant slot's tag matches none, and a reader who has seen the tag
+// of the entry before this one loaded the version before the end of that one's removal: it is
+// odd, or has changed since.
 //
 // A torn copy is thrown away before anybody looks at it: it is never compared,
 // never dereferenced. That matters for a string, say, of one length and another
@@ -568,7 +569,7 @@ func newBox[T any](v T) box {
 }
 
 // storeKey and storeValue write where readers may be looking: the lock's holder
-// calls them between the bucket's begin and end. A type that is boxed is stored
+// calls them between the bucket's begin and end, or for a slot that is vacant. A type that is boxed is stored
 // as b; one that is not, as v.
 func storeKey[K any](s *slotHead, v K, b box, pointers uint8) {
 	store(keyOf(s), v, b, pointers)

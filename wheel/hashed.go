@@ -56,7 +56,7 @@ func NewHashed(slots int, now int64) *Hashed {
 // Reserve asks at once for about the memory that so many records will need. The wheel must be
 // new. Without it, and for less than 8 KB, memory is asked for as records are added.
 func (w *Hashed) Reserve(records int) {
-	w.ring.chunks.reserve(records/chunkLen + len(w.ring.slots)/2 + 2) // the first chunk of a slot is half full
+	w.ring.chunks.reserve(records/chunkLen + min(records, len(w.ring.slots)/2) + 2) // the first chunk of a slot is half full
 }
 
 func roundSlots(slots int) int {

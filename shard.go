@@ -89,8 +89,9 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 	s.cache = c
 	s.plain = inline[K]() && inline[V]() && c.removals == nil && c.bound == nil && !s.limited
 	s.next.Store(expiry.NoDeadline)
-	if c.sized > 0 && c.bound == nil && (c.policy != nil || c.ttl != expiry.Never) { // with a bound, most entries have no record
-		s.newWheel(0)
+	// With a bound, most entries have no record.
+	if c.sized > 0 && c.bound == nil && (c.policy != nil || c.ttl != expiry.Never) {
+		s.newWheel(0) // the instant at which the cache is made; under injected clocks, the system's says nothing
 		s.wheel.Reserve(scattered(c.sized))
 	}
 }
@@ -214,7 +215,7 @@ func (s *shard[K, V]) getLocked(hash uint32, key K) (value V, deadline int64, at
 	if !ok {
 		return value, 0, at, miss
 	}
-	opened := p.bucket.begin() // waits for a sliding reader
+	opened := p.bucket.begin() // waits for a sliding reader; the next may be in before we look again
 	at = sighting{p.bucket, p.slot, p.bucket.end(opened)}
 	return peekValue[K, V](p.slot), p.slot.deadline.Load(), at, hit
 }

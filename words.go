@@ -569,8 +569,8 @@ func newBox[T any](v T) box {
 }
 
 // storeKey and storeValue write where readers may be looking: the lock's holder
-// calls them between the bucket's begin and end, or for a slot that is vacant. A type that is boxed is stored
-// as b; one that is not, as v.
+// calls them between the bucket's begin and end, or for a slot that is vacant. A type
+// that is boxed is stored as b; one that is not, as v.
 func storeKey[K any](s *slotHead, v K, b box, pointers uint8) {
 	store(keyOf(s), v, b, pointers)
 }

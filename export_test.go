@@ -13,6 +13,7 @@ import (
 const (
 	MaxPending     = maxPending
 	DrainPerHold   = drainPerHold
+	HoldsPerYield  = holdsPerYield
 	RefreshPeriod  = refreshPeriod
 	Slack          = slack
 	CoarseLifetime = coarseLifetime

@@ -76,7 +76,7 @@ const (
 	fewRecords     = 64 // a wheel with no more is not rebuilt
 	stepPerWrite   = 8  // records that each write moves during a rebuild
 
-	lockSpins = 10_000 // about 10 µs; none where only one goroutine runs at a time
+	lockSpins = 50_000 // about 50 µs; none where only one goroutine runs at a time
 )
 
 func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *directory) {
@@ -97,9 +97,9 @@ func (s *shard[K, V]) init(c *Cache[K, V], capacity int, phase float64, empty *d
 }
 
 // lock takes the lock for one operation. Whoever has it, has it for a microsecond
-// as a rule, and for some ten while he makes part of the table larger or smaller:
+// as a rule, and for some ten or twenty while he makes part of the table larger or smaller:
 // less than it takes to park a goroutine and to wake it up again, which is what a mutex
-// does soon.
+// does soon. So the lock is tried for as long as that would take.
 func (s *shard[K, V]) lock() {
 	if !s.mu.TryLock() {
 		s.lockBusy()

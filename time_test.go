@@ -219,6 +219,28 @@ func TestTheDriverRestsLessWhereMuchIsDue(t *testing.T) {
 	})
 }
 
+func TestTheDriverYieldsWhileItDrains(t *testing.T) {
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that others run when it does, or when it is preempted, after ten milliseconds
+	synctest.Test(t, func(t *testing.T) {
+		const n = 100_000
+		c := open(t, kvOpt{Shards: 8})
+		for i := range n {
+			c.SetTTL(strconv.Itoa(i), i, time.Second)
+		}
+		c.FreezeDriver()
+		time.Sleep(2 * time.Second)
+		go c.ThawDriver()
+		most := 0
+		for last := n; last > 0; {
+			runtime.Gosched()
+			left := c.Len()
+			most = max(most, last-left)
+			last = left
+		}
+		require.LessOrEqual(t, most, 2*wheelcache.HoldsPerYield*wheelcache.DrainPerHold)
+	})
+}
+
 func TestAShortTickThatHasBegunIsLookedInto(t *testing.T) {
 	for _, tc := range []struct {
 		tick time.Duration

@@ -239,10 +239,26 @@ func (t *table[K, V]) touch(hash uint32) {
 // not, to ask for memory costs more than it gains.
 func (t *table[K, V]) isLarge() bool { return t.dir.Load().depth >= t.touched }
 
-// touchAll is touch for each of some hashes.
+// touchAll is touch for several hashes of entries that are there: for the heads of all their
+// buckets, then for the slots that the heads point to, which are half as many cache lines
+// as all of the buckets.
 func (t *table[K, V]) touchAll(hashes []uint32) {
+	if !t.isLarge() {
+		return
+	}
+	d := t.dir.Load()
 	for _, hash := range hashes {
-		t.touch(hash)
+		seg := d.of(hash)
+		address := uintptr(seg.base) + uintptr(seg.home(hash))*bucketSize[K, V]()
+		prefetch(address, unsafe.Sizeof(bucketHead{})) //wheelcache:underlock assembly that calls nothing
+	}
+	for _, hash := range hashes {
+		seg := d.of(hash)
+		b := bucketAt[K, V](seg.buckets, seg.home(hash))
+		for m := matching(b.control.Load(), tagOf(hash)); m != 0; m &= m - 1 {
+			address := uintptr(unsafe.Pointer(slotAt[K, V](b, slotIn(m))))
+			prefetch(address, slotSize[K, V]()) //wheelcache:underlock assembly that calls nothing
+		}
 	}
 }
 

@@ -17,9 +17,6 @@ const Done int64 = math.MinInt64
 // allows: that many cost about as much as one record.
 const slotsPerRecord = 64
 
-// fewAhead is how many records a chunk must hold for Ahead to pay.
-const fewAhead = 4
-
 // A Hashed is a hashed timing wheel with rounds. It must be made by NewHashed
 // and must not be used by several goroutines at once.
 //
@@ -34,8 +31,9 @@ type Hashed struct {
 	next  int64 // no record waits for a tick before it
 	count int   // records held
 
-	ahead func(records []uint32) // see Ahead; may be nil
-	batch *[chunkLen]uint32      // memory for its argument; nil while there have only been few at a time
+	ahead   func(records []uint32) // see Ahead; may be nil
+	batch   *[chunkLen]uint32      // memory for its argument; nil while there have only been few at a time
+	scouted int64                  // the sweep has looked ahead as far as this tick: see scout
 
 	ring    ring // where records are added
 	old     ring // what a rebuild has not moved yet; no slots if none is under way
@@ -126,31 +124,6 @@ func (w *Hashed) Advance(now int64, limit int, visit func(record uint32, tick in
 	}
 }
 
-// Ahead has f called with the records that are visited next, or that Step asks keep about, up
-// to 15, before the first of them is, unless they are but a few: looking each of them up may miss the
-// processor's caches, and f can begin to load what visit will need for all of them at
-// once. Some may not be visited in the end, and some come again in the next call. The
-// slice is good until f returns; f may not call the wheel's methods.
-func (w *Hashed) Ahead(f func(records []uint32)) { w.ahead = f }
-
-// announce calls ahead with the records of c, last one first, that wait for a tick at
-// most due after base and fit into the budget.
-func (w *Hashed) announce(c *chunk, base, due uint32, b *budget) {
-	if w.ahead == nil || c.n < fewAhead {
-		return
-	}
-	if w.batch == nil {
-		w.batch = new([chunkLen]uint32)
-	}
-	batch := w.batch[:0]
-	for i := int(c.n) - 1; i >= 0 && len(batch) < b.records; i-- {
-		if p := c.pairs[i]; p.tick-base <= due {
-			batch = append(batch, p.record)
-		}
-	}
-	w.ahead(batch)
-}
-
 // Next returns a tick before which no record is due, and false if the wheel
 // holds none. It is the earliest tick that a record waits for, unless a sweep
 // was stopped or a rebuild is under way: then it may be earlier.
@@ -223,6 +196,7 @@ func (w *Hashed) begin(now int64) {
 	if turn := w.turn(); w.target-w.cursor > turn {
 		w.cursor = w.target - turn
 	}
+	w.scouted = w.cursor
 }
 
 // turn returns the number of ticks in which the cursor comes by every slot.
@@ -242,6 +216,9 @@ func (w *Hashed) seek(b *budget) bool {
 	for w.cursor < w.target && w.ring.walk == 0 && w.old.walk == 0 {
 		if b.slots == 0 {
 			return false
+		}
+		if w.cursor >= w.scouted {
+			w.scout(b)
 		}
 		b.slots--
 		w.cursor++

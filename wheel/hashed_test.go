@@ -747,3 +747,34 @@ func Test_ahead_is_told_what_will_be_visited(t *testing.T) {
 		require.Greater(t, announced, visited/2, "limit %d", limit)
 	}
 }
+
+func Test_a_sweep_over_many_ticks_announces_what_lies_scattered(t *testing.T) {
+	const slots, rounds = 64, 40 // of which each slot has a record: three chunks
+	for _, limit := range []int{5, 16, 1000} {
+		w := NewHashed(slots, 0)
+		told := map[uint32]bool{}
+		w.Ahead(func(records []uint32) {
+			require.LessOrEqual(t, len(records), min(limit, chunkLen))
+			clear(told)
+			for _, r := range records {
+				told[r] = true
+			}
+		})
+		for tick := int64(slots * rounds); tick > 0; tick-- { // those due first lie deepest
+			w.Add(uint32(tick), tick)
+		}
+		for round := int64(1); round <= rounds; round++ {
+			visited, announced := 0, 0
+			for w.Advance(round*slots, limit, func(record uint32, _ int64) int64 {
+				if told[record] {
+					announced++
+				}
+				visited++
+				return Done
+			}) {
+			}
+			require.Equal(t, slots, visited)
+			require.GreaterOrEqual(t, announced, visited*3/4, "limit %d, round %d", limit, round)
+		}
+	}
+}

@@ -57,12 +57,12 @@ import (
 // before a waiter wakes up, so draining one shard to the end would shut out its
 // writers, in whatever portions.
 //
-// Every holdsPerYield holds, about a hundred microseconds, the driver yields, while it has
-// no lock. A writer that could not get one and was parked is woken up to run on the
-// processor of the goroutine that released it, the driver's: it would wait there for as long as
-// the driver goes on, or for another processor to notice, which may be busy with the
-// collector's work for ten milliseconds. And a goroutine that runs for ten milliseconds is preempted by
-// force, wherever it is: with a lock, nearly always.
+// A writer that could not get a lock and was parked is woken up to run on the processor of the
+// goroutine that released it, the driver's. There it would wait for as long as the driver
+// goes on, or for another processor to notice, which may be busy with the collector's work
+// for ten milliseconds. So the driver yields when somebody waits for the lock that it has
+// released; but only then, since where there is more to do than there are processors, it
+// has its turn again only after all others.
 type driver struct {
 	wakeAt atomic.Int64
 	timer  interface {
@@ -83,13 +83,12 @@ type driver struct {
 }
 
 const (
-	inRun         int64 = math.MinInt64
-	soon          int64 = math.MinInt64 + 1 // of wakeAt: whenever, but there will be a run
-	drainPerHold        = 16
-	holdsPerYield       = 64
-	lockTries           = 64 // in a row at which all shards that are due are locked
-	lockPause           = time.Millisecond
-	flushPerHold        = 256
+	inRun        int64 = math.MinInt64
+	soon         int64 = math.MinInt64 + 1 // of wakeAt: whenever, but there will be a run
+	drainPerHold       = 16
+	lockTries          = 64 // in a row at which all shards that are due are locked
+	lockPause          = time.Millisecond
+	flushPerHold       = 256
 
 	// timerDelay is by how much a timer can be late on an idle machine, since Go's
 	// network poller, which waits for it, counts in milliseconds. Where a tick is as
@@ -264,7 +263,7 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 	if c.tick <= timerDelay && c.clock.injected == nil {
 		ahead, early = int64(c.tick), mostEarly
 	}
-	tries, holds := 0, 0
+	tries := 0
 	for busy, held := 1, 0; busy+held > 0 && !c.closed.Load(); {
 		now := c.clock.now()
 		c.clock.refresh(now)
@@ -288,8 +287,10 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 			expired += s.removed[Expired-1] - before
 			s.mu.Unlock()
 			c.removals.start()
-			if holds++; holds%holdsPerYield == 0 {
+			if s.parked.Load() > 0 {
 				runtime.Gosched()
+				now = c.clock.now() // it may have taken long
+				c.clock.refresh(now)
 			}
 		}
 		if busy > 0 {
@@ -298,9 +299,7 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 			if tries++; tries == lockTries {
 				return expired, true
 			}
-		}
-		if busy <= 1 && busy+held > 0 {
-			runtime.Gosched() // no other shard's turn parts the holds
+			runtime.Gosched()
 		}
 	}
 	return expired, false

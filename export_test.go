@@ -13,7 +13,6 @@ import (
 const (
 	MaxPending     = maxPending
 	DrainPerHold   = drainPerHold
-	HoldsPerYield  = holdsPerYield
 	RefreshPeriod  = refreshPeriod
 	Slack          = slack
 	CoarseLifetime = coarseLifetime
@@ -42,6 +41,9 @@ func (c *Cache[K, V]) CountWakes() *atomic.Int64 {
 	c.driver.timer.Stop()
 	return n
 }
+
+// Parked counts the operations that wait for the lock of a shard.
+func (c *Cache[K, V]) Parked(shard int) *atomic.Int32 { return &c.shards[shard].parked }
 
 // Armed reports whether the driver means to wake up.
 func (c *Cache[K, V]) Armed() bool { return c.driver.wakeAt.Load() != expiry.NoDeadline }

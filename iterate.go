@@ -28,7 +28,7 @@ const allHashes = 1 << 32
 // collect appends the entries of the segment at the point reached, and returns
 // the next point.
 func (s *shard[K, V]) collect(from uint64, items []item[K, V]) ([]item[K, V], uint64) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	seg := s.dir.Load().of(uint32(from))
 	each[K, V](seg, func(p spot) {
@@ -191,7 +191,7 @@ func (c *Cache[K, V]) Clear() {
 // clearSegment removes the entries of the segment at the point reached, and
 // returns the next point.
 func (s *shard[K, V]) clearSegment(from uint64, now int64) uint64 {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	hash := uint32(from)
 	seg := *s.dir.Load().of(hash)

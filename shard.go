@@ -52,7 +52,9 @@ type shard[K comparable, V any] struct {
 	wheel *shardWheel  // nil until the first entry with a deadline, unless many are expected
 	next  atomic.Int64 // instant at which advance has something to do, or NoDeadline; the lock's holder writes
 
-	_ [32]byte // so that shards begin where lines do; or, a few together, 8 bytes later
+	parked atomic.Int32 // operations that wait for mu, and may have been parked: the driver yields to them
+
+	_ [24]byte // so that shards begin where lines do; or, a few together, 8 bytes later
 }
 
 // A shardWheel is what a shard needs of time for entries with deadlines.
@@ -112,7 +114,9 @@ func (s *shard[K, V]) lockBusy() {
 			return
 		}
 	}
+	s.parked.Add(1)
 	s.mu.Lock() // in turn, among those who have waited long
+	s.parked.Add(-1)
 }
 
 // put stores value with a deadline that has not passed. It returns the instant
@@ -209,7 +213,7 @@ func (s *shard[K, V]) liveAt(p spot, now int64) bool {
 
 // getLocked is sight for a reader that was disturbed too often.
 func (s *shard[K, V]) getLocked(hash uint32, key K) (value V, deadline int64, at sighting, o outcome) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	p, ok := s.find(hash, key)
 	if !ok {

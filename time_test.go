@@ -219,26 +219,59 @@ func TestTheDriverRestsLessWhereMuchIsDue(t *testing.T) {
 	})
 }
 
-func TestTheDriverYieldsWhileItDrains(t *testing.T) {
-	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1)) // so that others run when it does, or when it is preempted, after ten milliseconds
-	synctest.Test(t, func(t *testing.T) {
-		const n = 100_000
-		c := open(t, kvOpt{Shards: 8})
-		for i := range n {
-			c.SetTTL(strconv.Itoa(i), i, time.Second)
-		}
-		c.FreezeDriver()
-		time.Sleep(2 * time.Second)
-		go c.ThawDriver()
-		most := 0
-		for last := n; last > 0; {
-			runtime.Gosched()
-			left := c.Len()
-			most = max(most, last-left)
-			last = left
-		}
-		require.LessOrEqual(t, most, 2*wheelcache.HoldsPerYield*wheelcache.DrainPerHold)
+func TestTheDriverYieldsToWhoWaitsForALock(t *testing.T) {
+	// With one processor, others run when the driver yields, or when it is preempted, after ten milliseconds.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
+	const n, shards = 100_000, 8
+	for _, waits := range []bool{false, true} {
+		synctest.Test(t, func(t *testing.T) {
+			c := open(t, kvOpt{Shards: shards})
+			for i := range n {
+				c.SetTTL(strconv.Itoa(i), i, time.Second)
+			}
+			c.FreezeDriver()
+			time.Sleep(2 * time.Second)
+			if waits {
+				c.Parked(3).Add(1)
+				defer c.Parked(3).Add(-1)
+			}
+			go c.ThawDriver()
+			most, turns := 0, 0
+			for last := n; last > 0; turns++ {
+				runtime.Gosched()
+				left := c.Len()
+				most = max(most, last-left)
+				last = left
+			}
+			if waits {
+				require.LessOrEqual(t, most, 2*shards*wheelcache.DrainPerHold)
+			} else {
+				require.Less(t, turns, n/wheelcache.DrainPerHold/shards/2, "it yields to nobody")
+			}
+		})
+	}
+}
+
+func TestAnOperationThatWaitsForALockIsKnownToWait(t *testing.T) {
+	c := open(t, kvOpt{Shards: 1})
+	locked, release := make(chan struct{}), make(chan struct{})
+	var calls sync.WaitGroup
+	calls.Go(func() {
+		c.Compute("key", func(int, bool) (int, wheelcache.Op) {
+			close(locked)
+			<-release
+			return 1, wheelcache.OpStore
+		})
 	})
+	<-locked
+	calls.Go(func() { c.Set("other", 2) })
+	for c.Parked(0).Load() == 0 {
+		runtime.Gosched()
+	}
+	close(release)
+	calls.Wait()
+	require.Zero(t, c.Parked(0).Load())
+	requireLive(t, c, "other", 2)
 }
 
 func TestAShortTickThatHasBegunIsLookedInto(t *testing.T) {

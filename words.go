@@ -239,7 +239,7 @@ func (t *table[K, V]) touch(hash uint32) {
 // not, to ask for memory costs more than it gains.
 func (t *table[K, V]) isLarge() bool { return t.dir.Load().depth >= t.touched }
 
-// touchAll is touch for several hashes of entries that are there: for the heads of all their
+// touchAll is touch for several hashes, most of them of entries: for the heads of all their
 // buckets, then for the slots that the heads point to, which are half as many cache lines
 // as all of the buckets.
 func (t *table[K, V]) touchAll(hashes []uint32) {

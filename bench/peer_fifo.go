@@ -17,8 +17,9 @@ func init() {
 	})
 }
 
-// fifoCache is the least that a bounded cache may be. It shows what maps alone cost when
-// each Set inserts one key and deletes another.
+// fifoCache is about the least that a bounded cache may be. It shows what maps alone cost when
+// each Set inserts one key and deletes another. (A key that was deleted leaves its place vacant
+// until the hand comes by.)
 type fifoCache[K comparable, V any] struct {
 	seed   maphash.Seed
 	shards [64]fifoShard[K, V]
@@ -28,8 +29,9 @@ type fifoShard[K comparable, V any] struct {
 	mu      sync.Mutex
 	entries map[K]fifoEntry[V]
 	ring    []fifoPlace[K]
+	most    int
 	next    int // place of the next new key, which evicts whoever is there
-	_       [16]byte
+	_       [8]byte
 }
 
 type fifoEntry[V any] struct {
@@ -54,7 +56,8 @@ func newFIFO[K comparable, V any](cfg Config) (Cache[K, V], error) {
 	}
 	for i := range c.shards {
 		c.shards[i].entries = make(map[K]fifoEntry[V], cfg.ifSized()/n)
-		c.shards[i].ring = make([]fifoPlace[K], most)
+		c.shards[i].ring = make([]fifoPlace[K], 0, cfg.ifSized()/n)
+		c.shards[i].most = most
 	}
 	return c, nil
 }
@@ -83,12 +86,15 @@ func (c *fifoCache[K, V]) Set(key K, value V, ttl time.Duration) {
 	place := old.place
 	if !ok {
 		place = s.next
+		if place == len(s.ring) {
+			s.ring = append(s.ring, fifoPlace[K]{})
+		}
 		p := &s.ring[place]
 		if p.taken {
 			delete(s.entries, p.key)
 		}
 		*p = fifoPlace[K]{key, true}
-		if s.next++; s.next == len(s.ring) {
+		if s.next++; s.next == s.most {
 			s.next = 0
 		}
 	}

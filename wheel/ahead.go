@@ -6,11 +6,11 @@ const (
 	scoutChunks = 4 * chunkLen // chunks of them that it looks at
 )
 
-// Ahead has f called with the records that are visited next, or that Step asks keep about, up
-// to 15, before the first of them is, unless they are but a few: looking each of them up may miss the
-// processor's caches, and f can begin to load what visit will need for all of them at
-// once. Some may not be visited in the end, and some come again in the next call. The
-// slice is good until f returns; f may not call the wheel's methods.
+// Ahead has f called with records that are visited next, or that Step asks keep about, up
+// to 15, before the first of them is, where that is likely to pay: looking each of them up may
+// miss the processor's caches, and f can begin to load what visit will need for all of
+// them at once. Some may not be visited in the end, and some come again in the next call.
+// The slice is good until f returns; f may not call the wheel's methods.
 func (w *Hashed) Ahead(f func(records []uint32)) { w.ahead = f }
 
 // announce calls ahead with the records of c, last one first, that wait for a tick at
@@ -34,7 +34,7 @@ func (w *Hashed) announce(c *chunk, base, due uint32, b *budget) {
 // found one after the other, so it goes through several lists side by side: what
 // they wait for, they wait for together.
 func (w *Hashed) scout(b *budget) {
-	end := min(w.target, w.cursor+int64(b.slots))
+	end := w.cursor + min(w.target-w.cursor, int64(b.slots))
 	w.scouted = end
 	if w.ahead == nil || end-w.cursor <= 1 || w.Rebuilding() {
 		return
@@ -58,8 +58,9 @@ func (w *Hashed) scout(b *budget) {
 	}
 
 	var chunks [scoutChunks]*chunk
+	allowed := len(chunks) * min(b.chunks, scoutLists) / scoutLists
 	read := 0
-	for n > 0 && read+n <= len(chunks) {
+	for n > 0 && read+n <= allowed {
 		going := 0
 		for _, head := range lists[:n] {
 			c := w.ring.chunks.at(head)

@@ -61,8 +61,9 @@ import (
 // goroutine that released it, the driver's. There it would wait for as long as the driver
 // goes on, or for another processor to notice, which may be busy with the collector's work
 // for ten milliseconds. So the driver yields when somebody waits for the lock that it has
-// released; but only then, since where there is more to do than there are processors, it
-// has its turn again only after all others.
+// released. Otherwise it yields only a little before it would be preempted, with a lock as a
+// rule, since where there is more to do than there are processors, it has its turn again only
+// after all others.
 type driver struct {
 	wakeAt atomic.Int64
 	timer  interface {
@@ -88,6 +89,7 @@ const (
 	drainPerHold       = 16
 	lockTries          = 64 // in a row at which all shards that are due are locked
 	lockPause          = time.Millisecond
+	longestTurn        = 8 * time.Millisecond // Go preempts who runs for ten
 	flushPerHold       = 256
 
 	// timerDelay is by how much a timer can be late on an idle machine, since Go's
@@ -263,7 +265,7 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 	if c.tick <= timerDelay && c.clock.injected == nil {
 		ahead, early = int64(c.tick), mostEarly
 	}
-	tries := 0
+	tries, yielded := 0, c.clock.now()
 	for busy, held := 1, 0; busy+held > 0 && !c.closed.Load(); {
 		now := c.clock.now()
 		c.clock.refresh(now)
@@ -300,6 +302,10 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 				return expired, true
 			}
 			runtime.Gosched()
+		}
+		if now-yielded > int64(longestTurn) {
+			runtime.Gosched()
+			yielded = c.clock.now()
 		}
 	}
 	return expired, false

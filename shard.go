@@ -383,7 +383,7 @@ func (s *shard[K, V]) slotsFor(n int) int {
 // passed, unless no more than early wait in its slot. When none are left, it makes
 // what has become sparse smaller, a step per call; until that is done, there is more.
 func (s *shard[K, V]) advance(now int64, limit, early int) (more bool) {
-	s.mu.Lock()
+	s.lock()
 	defer s.mu.Unlock()
 	return s.advanceLocked(now, limit, early)
 }

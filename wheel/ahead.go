@@ -1,9 +1,9 @@
 package wheel
 
 const (
-	fewAhead    = 4            // records a chunk must hold for Ahead to pay
-	scoutLists  = chunkLen     // lists that scout looks at, side by side, with one record each as a rule
-	scoutChunks = 4 * chunkLen // chunks of them that it looks at
+	fewAhead   = 4        // records a chunk must hold for Ahead to pay
+	scoutLists = chunkLen // lists that scout looks at, side by side, with one record each as a rule
+	scoutDepth = 4        // chunks of a list that it looks at, as a rule
 )
 
 // Ahead has f called with records that are visited next, or that Step asks keep about, up
@@ -57,8 +57,8 @@ func (w *Hashed) scout(b *budget) {
 		return
 	}
 
-	var chunks [scoutChunks]*chunk
-	allowed := len(chunks) * min(b.chunks, scoutLists) / scoutLists
+	var chunks [scoutLists * scoutDepth]*chunk
+	allowed := most * scoutDepth
 	read := 0
 	for n > 0 && read+n <= allowed {
 		going := 0

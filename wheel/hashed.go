@@ -90,8 +90,8 @@ func (w *Hashed) Clamp(tick int64) int64 {
 //
 // The work done at once is bounded: Advance stops before it visits more than
 // limit records, reads more than limit chunks of records, or passes more than
-// 64 times limit slots; a limit below 1 counts as 1. (It may have looked at the slots, and
-// at four times as many chunks, up to 60, to see what is ahead.) It then answers that
+// 64 times limit slots; a limit below 1 counts as 1. (To see what is ahead, it
+// may look at the slots, and at four chunks per record, once before.) It then answers that
 // something due may be left, and the next call goes on from there. It always
 // gets somewhere, so calling it until it answers false comes to an end.
 //

@@ -292,6 +292,7 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 			if s.parked.Load() > 0 {
 				runtime.Gosched()
 				now = c.clock.now() // it may have taken long
+				yielded = now
 				c.clock.refresh(now)
 			}
 		}

@@ -27,9 +27,10 @@ import (
 //
 // The lock's holder writes a latest deadline with the bucket open, or of a vacant
 // slot, as he does the deadline. A sliding read has no lock: having seen the entry,
-// it loads the latest deadline and then opens the bucket (see sighting.begin), which fails if anything
-// in it has changed since it was seen, or if the segment has been replaced. So if it
-// can write, then what it has loaded belongs to the entry that it has seen.
+// it loads the latest deadline and then opens the bucket (see sighting.begin), which
+// fails if any entry of it has changed since it was seen, or if the segment has been
+// replaced. So if it can write, then what it has loaded belongs to the entry that it
+// has seen.
 
 // latest returns the latest deadline in a life that begins now, which may be
 // unread. (It and latestOf are parted so that they are inlined.)

@@ -220,7 +220,7 @@ func TestTheDriverRestsLessWhereMuchIsDue(t *testing.T) {
 }
 
 func TestTheDriverYieldsToWhoWaitsForALock(t *testing.T) {
-	// With one processor, others run when the driver yields, or when it is preempted, after ten milliseconds.
+	// With one processor, others run when the driver yields, or when it is preempted.
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	const n, shards = 100_000, 8
 	for _, waits := range []bool{false, true} {

@@ -1,125 +1,73 @@
 package main
 
-import (
-	"hash/maphash"
-	"sync"
-	"time"
-)
+import "time"
 
 func init() {
 	register(Peer{
 		Name:    "fifo",
 		Floor:   true,
 		Traits:  Traits{Expires: true, EachTTL: true, Shared: true, Deletes: true, Counts: true, Bounds: true},
-		Note:    "64 times map, Mutex, time.Now and a ring of keys, the oldest of which is evicted; expired entries stay until then",
+		Note:    "rwmutex with rings of keys, the oldest of which is evicted",
 		Strings: newFIFO[string, *Payload],
 		Uint64s: newFIFO[uint64, uint64],
 	})
 }
 
 // fifoCache is about the least that a bounded cache may be. It shows what maps alone cost when
-// each Set inserts one key and deletes another. (A key that was deleted leaves its place vacant
-// until the hand comes by.)
+// each Set inserts one key and deletes another. (A key that was deleted and comes again is in
+// the ring twice, and goes when the first one's turn comes.)
 type fifoCache[K comparable, V any] struct {
-	seed   maphash.Seed
-	shards [64]fifoShard[K, V]
+	*rwmutexCache[K, V]
+	rings []fifoRing[K] // under the lock of the shard with the same index
 }
 
-type fifoShard[K comparable, V any] struct {
-	mu      sync.Mutex
-	entries map[K]fifoEntry[V]
-	ring    []fifoPlace[K]
-	most    int
-	next    int // place of the next new key, which evicts whoever is there
-	_       [8]byte
-}
-
-type fifoEntry[V any] struct {
-	timed[V]
-	place int
-}
-
-type fifoPlace[K comparable] struct {
-	key   K
-	taken bool
+type fifoRing[K comparable] struct {
+	keys []K
+	most int
+	next int // the oldest, when there are as many as may be
+	_    [24]byte
 }
 
 func newFIFO[K comparable, V any](cfg Config) (Cache[K, V], error) {
 	if err := cfg.plain(); err != nil {
 		return nil, err
 	}
-	c := &fifoCache[K, V]{seed: maphash.MakeSeed()}
+	c := &fifoCache[K, V]{rwmutexCache: makeRWMutex[K, V](cfg)}
 	n := len(c.shards)
 	most := max(cfg.Entries/n, 1)
 	if !cfg.Bounded {
 		most = cfg.roomIn(n) / n
 	}
-	for i := range c.shards {
-		c.shards[i].entries = make(map[K]fifoEntry[V], cfg.ifSized()/n)
-		c.shards[i].ring = make([]fifoPlace[K], 0, cfg.ifSized()/n)
-		c.shards[i].most = most
+	c.rings = make([]fifoRing[K], n)
+	for i := range c.rings {
+		c.rings[i] = fifoRing[K]{keys: make([]K, 0, cfg.ifSized()/n), most: most}
 	}
 	return c, nil
 }
 
-func (c *fifoCache[K, V]) shard(key K) *fifoShard[K, V] {
-	return &c.shards[maphash.Comparable(c.seed, key)%uint64(len(c.shards))]
-}
-
-func (c *fifoCache[K, V]) Get(key K) (value V, ok bool) {
-	s := c.shard(key)
-	s.mu.Lock()
-	e, ok := s.entries[key]
-	s.mu.Unlock()
-	if !ok || time.Now().UnixNano() >= e.deadline {
-		return value, false
-	}
-	return e.value, true
-}
-
 func (c *fifoCache[K, V]) Set(key K, value V, ttl time.Duration) {
-	deadline := time.Now().Add(ttl).UnixNano()
-	s := c.shard(key)
+	e := timed[V]{value, time.Now().Add(ttl).UnixNano()}
+	i := c.index(key)
+	s := &c.shards[i]
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	old, ok := s.entries[key]
-	place := old.place
-	if !ok {
-		place = s.next
-		if place == len(s.ring) {
-			s.ring = append(s.ring, fifoPlace[K]{})
-		}
-		p := &s.ring[place]
-		if p.taken {
-			delete(s.entries, p.key)
-		}
-		*p = fifoPlace[K]{key, true}
-		if s.next++; s.next == s.most {
-			s.next = 0
+	if _, ok := s.entries[key]; !ok {
+		if oldest, full := c.rings[i].push(key); full {
+			delete(s.entries, oldest)
 		}
 	}
-	s.entries[key] = fifoEntry[V]{timed[V]{value, deadline}, place}
+	s.entries[key] = e
+	s.mu.Unlock()
 }
 
-func (c *fifoCache[K, V]) Delete(key K) {
-	s := c.shard(key)
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e, ok := s.entries[key]; ok {
-		s.ring[e.place] = fifoPlace[K]{}
-		delete(s.entries, key)
+// push adds a key, in the place of the oldest if the ring is full.
+func (r *fifoRing[K]) push(key K) (oldest K, full bool) {
+	if len(r.keys) < r.most {
+		r.keys = append(r.keys, key)
+		return oldest, false
 	}
-}
-
-func (c *fifoCache[K, V]) Len() int {
-	n := 0
-	for i := range c.shards {
-		s := &c.shards[i]
-		s.mu.Lock()
-		n += len(s.entries)
-		s.mu.Unlock()
+	oldest, r.keys[r.next] = r.keys[r.next], key
+	if r.next++; r.next == r.most {
+		r.next = 0
 	}
-	return n
+	return oldest, true
 }
-
-func (c *fifoCache[K, V]) Close() {}

@@ -72,9 +72,11 @@ func (c *rwmutexCache[K, V]) sliding(cfg Config) Cache[K, V] {
 	return c
 }
 
-func (c *rwmutexCache[K, V]) shard(key K) *rwmutexShard[K, V] {
-	return &c.shards[maphash.Comparable(c.seed, key)%uint64(len(c.shards))]
+func (c *rwmutexCache[K, V]) index(key K) int {
+	return int(maphash.Comparable(c.seed, key) % uint64(len(c.shards)))
 }
+
+func (c *rwmutexCache[K, V]) shard(key K) *rwmutexShard[K, V] { return &c.shards[c.index(key)] }
 
 func (c *rwmutexCache[K, V]) Get(key K) (value V, ok bool) {
 	s := c.shard(key)

@@ -682,23 +682,26 @@ func Test_what_was_reserved_is_not_asked_for_again(t *testing.T) {
 		"some ticks": func(record int) int64 { return int64(record % 100) },
 	} {
 		for _, records := range []int{1_000, 10_000, 100_000} {
-			var wheels []*Hashed // since a run comes before those that are counted
-			for range 2 {
+			var wheels []*Hashed // for three tries, each with a run that is not counted before
+			for range 6 {
 				w := NewHashed(max(records/64, 1), 0)
 				w.Reserve(records)
 				wheels = append(wheels, w)
 			}
 			bytes := wheels[0].Bytes()
-			allocs := testing.AllocsPerRun(1, func() {
-				w := wheels[0]
-				wheels = wheels[1:]
-				for i := range records {
-					w.Add(uint32(i), later(i))
-				}
-				for w.Advance(int64(records/2), 1000, func(uint32, int64) int64 { return Done }) {
-				}
-			})
-			require.LessOrEqual(t, allocs, 1.0, "%s, %d records", name, records) // one may be the runtime's; without Reserve there are ten and more
+			least := math.Inf(1) // the runtime may allocate meanwhile, once
+			for range 3 {
+				least = min(least, testing.AllocsPerRun(1, func() {
+					w := wheels[0]
+					wheels = wheels[1:]
+					for i := range records {
+						w.Add(uint32(i), later(i))
+					}
+					for w.Advance(int64(records/2), 1000, func(uint32, int64) int64 { return Done }) {
+					}
+				}))
+			}
+			require.Zero(t, least, "%s, %d records", name, records)
 			require.LessOrEqual(t, bytes, records*11+slabLen*chunkBytes)
 		}
 	}

@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -70,7 +71,8 @@ func (p *plan) groups() [][]step {
 // An engine carries out a plan.
 type engine struct {
 	plan
-	progress func(done, of int, what string)
+	progress  func(done, of int, what string)
+	interrupt context.Context // when it is done, the engine ends before the next repetition
 
 	rows      []Row
 	series    []Series
@@ -79,9 +81,12 @@ type engine struct {
 }
 
 // run returns what was measured, in the order of the plan. A cache that fails has
-// rows that say so; the others go on.
+// rows that say so; the others go on. A step that was not reached has no rows.
 func (e *engine) run() ([]Row, []Series) {
 	for _, g := range e.groups() {
+		if e.interrupt.Err() != nil {
+			break
+		}
 		if g[0].workload.Fresh {
 			e.runFresh(g[0])
 		} else {
@@ -124,6 +129,9 @@ func (e *engine) runGroup(steps []step) {
 		}
 	}()
 	for _, s := range steps {
+		if e.interrupt.Err() != nil {
+			return
+		}
 		together := s.workload.Together
 		field := make([]*contestant, len(e.peers))
 		// Loading is not measured: as many at a time as there may be processors.
@@ -152,6 +160,9 @@ func (e *engine) runGroup(steps []step) {
 		}
 		opening.Wait()
 		for r := range e.repetitionsOf(s) {
+			if r > 0 && e.interrupt.Err() != nil {
+				break
+			}
 			if together {
 				e.allAtOnce(s, r, field)
 				continue
@@ -215,6 +226,9 @@ func (e *engine) runFresh(s step) {
 		field[i] = &contestant{peer: peer}
 	}
 	for r := range e.repetitionsOf(s) {
+		if r > 0 && e.interrupt.Err() != nil {
+			break
+		}
 		for i := range field {
 			c := field[(i+r)%len(field)]
 			e.report(s, r, c.peer.Name)

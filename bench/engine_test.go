@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -79,12 +80,13 @@ func runFakes(t *testing.T, workload string, cases ...Case) (rows map[string]Row
 	for _, c := range cases {
 		p.steps = append(p.steps, step{workloadNamed(workload), c})
 	}
-	e := engine{plan: p, progress: func(_, _ int, what string) {
+	e := engine{plan: p, interrupt: t.Context(), progress: func(_, _ int, what string) {
 		if !strings.Contains(what, "loading") {
 			order = append(order, what[strings.LastIndex(what, "#"):])
 		}
 	}}
 	all, series := e.run()
+	require.Equal(t, e.total(), e.done)
 	require.Len(t, all, len(cases)*3*2)
 	rows = map[string]Row{}
 	for _, r := range all {
@@ -107,6 +109,29 @@ func Test_a_fresh_workload_has_a_process_per_repetition(t *testing.T) {
 	rows, _, order := runFakes(t, "fake-fresh", Case{Keys: "string"})
 	require.Len(t, order, 6)
 	require.Equal(t, []float64{1, 1}, rows["fake-c  runs"].Values)
+}
+
+func Test_an_interrupted_run_keeps_what_it_has(t *testing.T) {
+	for _, workload := range []string{"fake", "fake-fresh", "fake-together"} {
+		interrupt, stop := context.WithCancel(t.Context())
+		p := plan{repetitions: 3, peers: []*Peer{peerNamed("fake-a"), peerNamed("fake-b")}}
+		for _, variant := range []string{"first", "second"} {
+			p.steps = append(p.steps, step{workloadNamed(workload), Case{Keys: "string", Variant: variant}})
+		}
+		e := engine{plan: p, interrupt: interrupt, progress: func(_, _ int, what string) {
+			if strings.Contains(what, "#2") {
+				stop()
+			}
+		}}
+		rows, _ := e.run()
+		require.Equal(t, 2*2, e.done, "of %d", e.total())
+		for _, r := range rows {
+			require.Equal(t, "first", r.Case.Variant)
+			if r.Metric == "runs" {
+				require.Len(t, r.Values, 2, "the repetition was ended for both caches")
+			}
+		}
+	}
 }
 
 func Test_idle_caches_are_together(t *testing.T) {

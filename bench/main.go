@@ -10,10 +10,13 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/signal"
 	"path"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -50,7 +53,8 @@ func run(args []string) error {
 			return fmt.Errorf("no cache %q", *childName)
 		}
 		answers := os.Stdout
-		os.Stdout = os.Stderr // for caches that print what they think
+		os.Stdout = os.Stderr       // for caches that print what they think
+		signal.Ignore(os.Interrupt) // of a terminal: the parent ends it
 		return serve(p, os.Stdin, answers)
 	}
 	if *list {
@@ -94,17 +98,26 @@ func run(args []string) error {
 	}
 
 	started := time.Now()
-	e := engine{plan: p, progress: newProgress(os.Stderr)}
+	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt)
+	context.AfterFunc(interrupt, stop) // a second one does not wait
+	e := engine{plan: p, progress: newProgress(os.Stderr), interrupt: interrupt}
 	rows, series := e.run()
 	e.progress(0, 0, "")
 	results := newResults(strings.Join(append([]string{"go run -C bench ."}, quoted(args)...), " "), rows, series, started)
+	if e.done < e.total() {
+		results.Unfinished = fmt.Sprintf("interrupted after %d of %d repetitions", e.done, e.total())
+	}
 	if err := writeReport(*out, results); err != nil {
 		return err
 	}
 	writeHeadline(os.Stdout, results)
 	fmt.Println()
 	writeGoals(os.Stdout, results)
-	fmt.Printf("\n%v; all figures and pictures: %s\n", time.Since(started).Round(time.Second), path.Join("bench", *out, "results.md"))
+	where := *out
+	if !filepath.IsAbs(where) {
+		where = path.Join("bench", where) // where go run -C was called
+	}
+	fmt.Printf("\n%v; all figures and pictures: %s\n", time.Since(started).Round(time.Second), path.Join(where, "results.md"))
 	return nil
 }
 

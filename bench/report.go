@@ -302,7 +302,7 @@ func writeMarkdown(w io.Writer, r *Results, pictures []picture) {
 	p := func(format string, args ...any) { fmt.Fprintf(w, format, args...) }
 	p("# Results\n\n")
 	p("- %s\n- %s\n- %s\n", r.When.Format(time.DateTime), r.Machine, r.GoVersion)
-	p("- command: `%s`\n", r.Command)
+	p("- command: %s\n", r.asked())
 	if versions := versionList(x, r); versions != "" {
 		p("- versions: %s\n", versions)
 	}
@@ -613,7 +613,7 @@ func writeHeadline(w io.Writer, r *Results) {
 		t.rows = append(t.rows, row)
 	}
 	t.write(w)
-	fmt.Fprintf(w, "\n%s, %s, %s: `%s`\n", r.When.Format(time.DateOnly), r.Machine, r.GoVersion, r.Command)
+	fmt.Fprintf(w, "\n%s, %s, %s: %s\n", r.When.Format(time.DateOnly), r.Machine, r.GoVersion, r.asked())
 }
 
 // largest returns the case with most entries that a column can show.

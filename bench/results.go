@@ -8,13 +8,22 @@ import (
 // Results are all that a run found out: what the report, the CSV file and the
 // pictures are made from.
 type Results struct {
-	When      time.Time
-	Command   string // to run it again
-	Machine   string // "AMD EPYC, 2 CPUs, 23 GiB, linux/amd64"
-	GoVersion string
-	Versions  map[string]string // of each peer's module, by the peer's name
-	Rows      []Row
-	Series    []Series
+	When       time.Time
+	Command    string // to run it again
+	Unfinished string // what is missing of what it asks for: "interrupted after 7 of 12 repetitions"
+	Machine    string // "AMD EPYC, 2 CPUs, 23 GiB, linux/amd64"
+	GoVersion  string
+	Versions   map[string]string // of each peer's module, by the peer's name
+	Rows       []Row
+	Series     []Series
+}
+
+// asked returns the command, and how much of it was not done.
+func (r *Results) asked() string {
+	if r.Unfinished != "" {
+		return "`" + r.Command + "`, " + r.Unfinished
+	}
+	return "`" + r.Command + "`"
 }
 
 // A Row is what was measured of one peer in one case by one metric.

@@ -83,10 +83,13 @@ func (g *ghosts) take(hash uint32) (from part, age uint32, ok bool) {
 	return 0, 0, false
 }
 
-// add makes a ghost. entries is how many the shard has: as many ghosts it remembers.
+// add makes a ghost. entries is how many the shard has: that many ghosts are remembered and
+// a fifth more. (With fewer, loops over little more than the cache holds are not recognized; with
+// many more, what is asked for rarely takes the place of what is asked for often.)
 func (g *ghosts) add(hash uint32, from part, entries int) {
-	if n := len(g.cells); entries > n || entries < n/4 && n > fewGhosts {
-		g.resize(entries)
+	wanted := entries + entries/5
+	if n := len(g.cells); wanted > n || wanted < n/4 && n > fewGhosts {
+		g.resize(wanted)
 	}
 	g.count[from]++
 	set := g.set(hash)
@@ -105,10 +108,10 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 }
 
 // resize forgets all ghosts, which is the simplest. It happens when evictions begin, and
-// again whenever the shard has got a quarter more entries than then, or fewer than a
+// again whenever the shard has got a fifth more entries than then, or fewer than a
 // quarter.
-func (g *ghosts) resize(entries int) {
-	n := (max(entries+entries/4, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
+func (g *ghosts) resize(wanted int) {
+	n := (max(wanted+wanted/5, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
 	g.cells = make([]uint32, n)
 	g.unit = uint8(bits.Len(uint(n / cellsInAge)))
 	g.count = [2]uint32{}

@@ -31,6 +31,8 @@ var synthetics = []synthetic{
 	{"loop", "five loops, one after the other, over a tenth more keys than the default sizes have entries", drawLoop},
 	{"shift", "Zipf with alpha 0.9 over 50,000 keys, of which every 50,000 requests others are the popular ones", drawShift},
 	{"mix", "half of it zipf-0.9, and of keys of their own: a fifth once, a fifth soon again, a tenth in a loop", drawMix},
+	{"blocks", "like block storage: four blocks in a row out of 60,000, or one by Zipf with alpha 0.6 over 20,000, or the next eight of a loop over 9,000", drawBlocks},
+	{"jobs", "objects by Zipf with alpha 1 whose popularity drifts, and now and then a job that goes three times through 6,000 others, half of which the next one takes, too", drawJobs},
 	twitterTrace(4), twitterTrace(7), twitterTrace(29), twitterTrace(52),
 }
 
@@ -59,6 +61,7 @@ const (
 	once
 	looped
 	recent
+	even
 )
 
 func zipfTrace(alpha float64) synthetic {
@@ -142,6 +145,48 @@ func drawMix(r *rand.Rand, rec *recorder) {
 			rec.add(key(recent, newest))
 		default: // soon, that is some 300 new keys later at most, as a rule
 			rec.add(key(recent, max(0, newest-int(100*r.ExpFloat64()))))
+		}
+	}
+}
+
+func drawBlocks(r *rand.Rand, rec *recorder) {
+	const spread, run, loop, ahead = 60_000, 4, 9000, 8
+	z := twitter.NewZipf(20_000, 0.6, r)
+	loops := 0
+	for !rec.full() {
+		switch draw := r.Float64(); {
+		case draw < 0.4:
+			for i, first := 0, r.IntN(spread); i < run && !rec.full(); i++ {
+				rec.add(key(even, first+i))
+			}
+		case draw < 0.8:
+			rec.add(key(popular, z.Next()))
+		default:
+			for i := 0; i < ahead && !rec.full(); i++ {
+				rec.add(key(looped, loops%loop))
+				loops++
+			}
+		}
+	}
+}
+
+func drawJobs(r *rand.Rand, rec *recorder) {
+	const pause, drift, job, passes = 20_000, 40, 6000, 3
+	z := twitter.NewZipf(40_000, 1, r)
+	var objects, jobs int
+	object := func() {
+		rec.add(key(popular, z.Next()+objects/drift))
+		objects++
+	}
+	for ; !rec.full(); jobs++ {
+		for i := 0; i < pause && !rec.full(); i++ {
+			object()
+		}
+		for i := 0; i < passes*job && !rec.full(); i++ {
+			rec.add(key(looped, jobs*job/2+i%job))
+			if r.IntN(2) == 0 && !rec.full() {
+				object()
+			}
 		}
 	}
 }

@@ -41,12 +41,12 @@ func Test_traces_depend_on_the_seed_alone(t *testing.T) {
 
 func Test_keys_of_different_kinds_differ(t *testing.T) {
 	seen := map[uint64]bool{}
-	for kind := popular; kind <= recent; kind++ {
+	for kind := popular; kind <= even; kind++ {
 		for i := range 10_000 {
 			seen[key(kind, i)] = true
 		}
 	}
-	require.Len(t, seen, 4*10_000)
+	require.Len(t, seen, 5*10_000)
 }
 
 func Test_scans_are_a_third_of_requests_for_keys_never_asked_again(t *testing.T) {
@@ -96,6 +96,15 @@ func Test_other_keys_are_popular_after_a_shift(t *testing.T) {
 		return most
 	}
 	require.NotEqual(t, top(trace.Requests[:50_000]), top(trace.Requests[50_000:]))
+}
+
+func Test_blocks_and_jobs_are_little_use_to_lru(t *testing.T) {
+	for name, size := range map[string]int{"blocks": 5000, "jobs": 4000} {
+		trace := made(t, name, 1, 200_000)
+		lru, err := replay(peerNamed(t, lruName), trace, size)
+		require.NoError(t, err)
+		require.Greater(t, newOracle(trace).belady(size), 2*lru.Hits, name)
+	}
 }
 
 func Test_twitter_traces_have_the_published_lifetimes_and_frequency(t *testing.T) {

@@ -818,6 +818,8 @@ func TestGhosts(t *testing.T) {
 			}
 			require.LessOrEqual(t, mistaken, 2+len(hashes)/500)
 			require.LessOrEqual(t, found, len(g.cells))
+			require.GreaterOrEqual(t, 5*len(g.cells), 6*entries)
+			require.LessOrEqual(t, len(g.cells), max(entries*36/25+ghostSet, fewGhosts))
 			require.GreaterOrEqual(t, found, min(entries, len(hashes))*3/4)
 			_, _, ok := g.take(hashes[0])
 			require.False(t, ok, "taken already, or forgotten")

@@ -83,9 +83,9 @@ func (g *ghosts) take(hash uint32) (from part, age uint32, ok bool) {
 	return 0, 0, false
 }
 
-// add makes a ghost. entries is how many the shard has: that many ghosts are remembered and
-// a fifth more. (With fewer, loops over little more than the cache holds are not recognized; with
-// many more, what is asked for rarely takes the place of what is asked for often.)
+// add makes a ghost. entries is how many the shard has: a fifth more ghosts are remembered than
+// that, and up to 44 % more. (With fewer, a loop that comes round among other requests is not
+// recognized; with many more, what is asked for rarely takes the place of what is asked for often.)
 func (g *ghosts) add(hash uint32, from part, entries int) {
 	wanted := entries + entries/5
 	if n := len(g.cells); wanted > n || wanted < n/4 && n > fewGhosts {
@@ -108,8 +108,8 @@ func (g *ghosts) add(hash uint32, from part, entries int) {
 }
 
 // resize forgets all ghosts, which is the simplest. It happens when evictions begin, and
-// again whenever the shard has got a fifth more entries than then, or fewer than a
-// quarter.
+// again whenever the shard has got a fifth more entries than then, or fewer than three
+// tenths.
 func (g *ghosts) resize(wanted int) {
 	n := (max(wanted+wanted/5, fewGhosts) + ghostSet - 1) / ghostSet * ghostSet
 	g.cells = make([]uint32, n)

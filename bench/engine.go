@@ -84,9 +84,6 @@ type engine struct {
 // rows that say so; the others go on. A step that was not reached has no rows.
 func (e *engine) run() ([]Row, []Series) {
 	for _, g := range e.groups() {
-		if e.interrupt.Err() != nil {
-			break
-		}
 		if g[0].workload.Fresh {
 			e.runFresh(g[0])
 		} else {
@@ -160,7 +157,7 @@ func (e *engine) runGroup(steps []step) {
 		}
 		opening.Wait()
 		for r := range e.repetitionsOf(s) {
-			if r > 0 && e.interrupt.Err() != nil {
+			if e.interrupt.Err() != nil {
 				break
 			}
 			if together {
@@ -226,7 +223,7 @@ func (e *engine) runFresh(s step) {
 		field[i] = &contestant{peer: peer}
 	}
 	for r := range e.repetitionsOf(s) {
-		if r > 0 && e.interrupt.Err() != nil {
+		if e.interrupt.Err() != nil {
 			break
 		}
 		for i := range field {
@@ -252,6 +249,9 @@ func (e *engine) runFresh(s step) {
 
 // collect makes rows of what the contestants came to.
 func (e *engine) collect(s step, field []*contestant) {
+	if slices.ContainsFunc(field, func(c *contestant) bool { return c.err == nil && len(c.results) == 0 }) {
+		return // it was interrupted before the first repetition
+	}
 	for _, m := range s.workload.Metrics {
 		for _, c := range field {
 			if !c.peer.takesPart(s.workload.Needs) {

@@ -115,7 +115,7 @@ func Test_an_interrupted_run_keeps_what_it_has(t *testing.T) {
 	for _, workload := range []string{"fake", "fake-fresh", "fake-together"} {
 		interrupt, stop := context.WithCancel(t.Context())
 		p := plan{repetitions: 3, peers: []*Peer{peerNamed("fake-a"), peerNamed("fake-b")}}
-		for _, variant := range []string{"first", "second"} {
+		for _, variant := range []string{"first", "second", "third"} {
 			p.steps = append(p.steps, step{workloadNamed(workload), Case{Keys: "string", Variant: variant}})
 		}
 		e := engine{plan: p, interrupt: interrupt, progress: func(_, _ int, what string) {
@@ -125,6 +125,7 @@ func Test_an_interrupted_run_keeps_what_it_has(t *testing.T) {
 		}}
 		rows, _ := e.run()
 		require.Equal(t, 2*2, e.done, "of %d", e.total())
+		require.Len(t, rows, 2*2, "two caches, two metrics")
 		for _, r := range rows {
 			require.Equal(t, "first", r.Case.Variant)
 			if r.Metric == "runs" {

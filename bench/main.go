@@ -11,6 +11,7 @@ package main
 import (
 	"cmp"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -53,8 +54,7 @@ func run(args []string) error {
 			return fmt.Errorf("no cache %q", *childName)
 		}
 		answers := os.Stdout
-		os.Stdout = os.Stderr       // for caches that print what they think
-		signal.Ignore(os.Interrupt) // of a terminal: the parent ends it
+		os.Stdout = os.Stderr // for caches that print what they think
 		return serve(p, os.Stdin, answers)
 	}
 	if *list {
@@ -99,7 +99,10 @@ func run(args []string) error {
 
 	started := time.Now()
 	interrupt, stop := signal.NotifyContext(context.Background(), os.Interrupt)
-	context.AfterFunc(interrupt, stop) // a second one does not wait
+	context.AfterFunc(interrupt, func() {
+		stop() // so that a second one does not wait
+		fmt.Fprintln(os.Stderr, "\nbench: all caches finish this repetition, then comes the report; interrupt again to end without one")
+	})
 	e := engine{plan: p, progress: newProgress(os.Stderr), interrupt: interrupt}
 	rows, series := e.run()
 	e.progress(0, 0, "")
@@ -118,6 +121,9 @@ func run(args []string) error {
 		where = path.Join("bench", where) // where go run -C was called
 	}
 	fmt.Printf("\n%v; all figures and pictures: %s\n", time.Since(started).Round(time.Second), path.Join(where, "results.md"))
+	if results.Unfinished != "" {
+		return errors.New(results.Unfinished)
+	}
 	return nil
 }
 

@@ -6,7 +6,7 @@ func init() {
 	register(Peer{
 		Name:    "fifo",
 		Floor:   true,
-		Traits:  Traits{Expires: true, EachTTL: true, Shared: true, Deletes: true, Counts: true, Bounds: true},
+		Traits:  Traits{Expires: true, EachTTL: true, Shared: true, Counts: true, Bounds: true},
 		Note:    "rwmutex with rings of keys, the oldest of which is evicted",
 		Strings: newFIFO[string, *Payload],
 		Uint64s: newFIFO[uint64, uint64],
@@ -14,8 +14,8 @@ func init() {
 }
 
 // fifoCache is about the least that a bounded cache may be. It shows what maps alone cost when
-// each Set inserts one key and deletes another. (A key that was deleted and comes again is in
-// the ring twice, and goes when the first one's turn comes.)
+// each Set inserts one key and deletes another. (It takes no part where keys are deleted: one that
+// comes again would be in the ring twice.)
 type fifoCache[K comparable, V any] struct {
 	*rwmutexCache[K, V]
 	rings []fifoRing[K] // under the lock of the shard with the same index

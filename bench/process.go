@@ -33,6 +33,7 @@ func start(peer *Peer) (*process, error) {
 		return nil, err
 	}
 	command := exec.Command(self, "-child", peer.Name)
+	command.SysProcAttr = apart()
 	command.Stderr = os.Stderr
 	in, err := command.StdinPipe()
 	if err != nil {

@@ -2,5 +2,8 @@
 
 package main
 
-func (p *process) pause()  {}
-func (p *process) resume() {}
+import "syscall"
+
+func apart() *syscall.SysProcAttr { return nil }
+func (p *process) pause()         {}
+func (p *process) resume()        {}

@@ -90,6 +90,17 @@ More is better.
 	}
 }
 
+func Test_report_says_that_a_run_was_interrupted(t *testing.T) {
+	r := madeUp(t)
+	r.Unfinished = "interrupted after 7 of 12 repetitions"
+	var md, headline bytes.Buffer
+	writeMarkdown(&md, r, nil)
+	writeHeadline(&headline, r)
+	const want = "`go run -C bench .`, interrupted after 7 of 12 repetitions"
+	require.Contains(t, md.String(), want)
+	require.Contains(t, headline.String(), want)
+}
+
 func Test_nobody_is_best_if_all_are_alike(t *testing.T) {
 	r := madeUp(t)
 	for _, v := range []struct {

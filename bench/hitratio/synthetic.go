@@ -32,7 +32,7 @@ var synthetics = []synthetic{
 	{"shift", "Zipf with alpha 0.9 over 50,000 keys, of which every 50,000 requests others are the popular ones", drawShift},
 	{"mix", "half of it zipf-0.9, and of keys of their own: a fifth once, a fifth soon again, a tenth in a loop", drawMix},
 	{"blocks", "like block storage: four blocks in a row out of 60,000, or one by Zipf with alpha 0.6 over 20,000, or the next eight of a loop over 9,000", drawBlocks},
-	{"jobs", "objects by Zipf with alpha 1 whose popularity drifts, and now and then a job that goes three times through 6,000 others, half of which the next one takes, too", drawJobs},
+	{"jobs", "objects by Zipf with alpha 1, which are replaced by others one by one, and now and then a job that goes three times through 6,000 others, half of which the next one takes, too", drawJobs},
 	twitterTrace(4), twitterTrace(7), twitterTrace(29), twitterTrace(52),
 }
 
@@ -171,12 +171,19 @@ func drawBlocks(r *rand.Rand, rec *recorder) {
 }
 
 func drawJobs(r *rand.Rand, rec *recorder) {
-	const pause, drift, job, passes = 20_000, 40, 6000, 3
-	z := twitter.NewZipf(40_000, 1, r)
-	var objects, jobs int
+	const objects, pause, job, passes = 40_000, 20_000, 6000, 3
+	const renewed = 10 // requests for objects after which another one takes the place of one
+	z := twitter.NewZipf(objects, 1, r)
+	var names [objects]int
+	for i := range names {
+		names[i] = i
+	}
+	var requests, jobs int
 	object := func() {
-		rec.add(key(popular, z.Next()+objects/drift))
-		objects++
+		rec.add(key(popular, names[z.Next()]))
+		if requests++; requests%renewed == 0 {
+			names[requests/renewed%objects] += objects
+		}
 	}
 	for ; !rec.full(); jobs++ {
 		for i := 0; i < pause && !rec.full(); i++ {

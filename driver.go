@@ -265,11 +265,17 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 	if c.tick <= timerDelay && c.clock.injected == nil {
 		ahead, early = int64(c.tick), mostEarly
 	}
-	tries, yielded := 0, c.clock.now()
-	for busy, held := 1, 0; busy+held > 0 && !c.closed.Load(); {
-		now := c.clock.now()
+	now := c.clock.now()
+	yielded := now
+	yield := func() {
+		runtime.Gosched()
+		now = c.clock.now() // it may have taken long
+		yielded = now
 		c.clock.refresh(now)
-		busy, held = 0, 0
+	}
+	for tries := 0; !c.closed.Load(); now = c.clock.now() {
+		c.clock.refresh(now)
+		busy, held := 0, 0
 		for i := range c.shards {
 			s := &c.shards[i]
 			if s.next.Load() > now+ahead {
@@ -290,23 +296,22 @@ func (c *Cache[K, V]) sweep() (expired uint64, blocked bool) {
 			s.mu.Unlock()
 			c.removals.start()
 			if s.parked.Load() > 0 {
-				runtime.Gosched()
-				now = c.clock.now() // it may have taken long
-				yielded = now
-				c.clock.refresh(now)
+				yield()
 			}
 		}
-		if busy > 0 {
+		switch {
+		case busy+held == 0:
+			return expired, false
+		case busy > 0:
 			tries = 0
-		} else if held > 0 {
+		default:
 			if tries++; tries == lockTries {
 				return expired, true
 			}
-			runtime.Gosched()
+			yield()
 		}
 		if now-yielded > int64(longestTurn) {
-			runtime.Gosched()
-			yielded = c.clock.now()
+			yield()
 		}
 	}
 	return expired, false

@@ -40,7 +40,7 @@ func newFIFO[K comparable, V any](cfg Config) (Cache[K, V], error) {
 	}
 	c.rings = make([]fifoRing[K], n)
 	for i := range c.rings {
-		c.rings[i] = fifoRing[K]{keys: make([]K, 0, cfg.ifSized()/n), most: most}
+		c.rings[i] = fifoRing[K]{keys: make([]K, 0, min(cfg.ifSized(), most)), most: most}
 	}
 	return c, nil
 }

@@ -93,7 +93,7 @@
 //	failure.go   what is remembered of loads that failed; stale values
 //	refresh.go   loading before an entry expires
 //	bound.go     how much there may be, and how shards share that
-//	order.go     which entry goes for another; fifo.go, ghosts.go
+//	order.go     which entry goes for another; fifo.go, history.go
 //	stats.go     counting
 //	expiry/      when an entry dies: durations and deadlines
 //

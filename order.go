@@ -26,6 +26,13 @@ import (
 //	           [ ghosts of small ] -- comes back -> main              v
 //	                                                    [ ghosts of main ]
 //
+// That alone knows nothing of a key that comes back later than ghosts are remembered: of a
+// loop which is larger than the cache, it would keep next to nothing. So the history of a
+// shard (history.go) counts how often each key has arrived, roughly and for some ten times
+// longer. An entry that comes out of small unread and has arrived clearly more often than
+// the one that the hand has before it is kept, and that one evicted; this is TinyLFU's idea
+// (Einziger, Friedman, Manes, TOS 2017).
+//
 // A read only counts, up to three, in the marks of the bucket that it has before
 // it anyway, and not even that when the count is at its maximum. So reads of a
 // bounded cache take no lock either, and there is no buffer of reads to be lost.
@@ -96,7 +103,7 @@ type order struct {
 	smallUsed  int64 // cost of those in small
 	smallCount int   // entries in small
 	mainCount  int
-	ghosts     ghosts // the beginning of it
+	history    history // its clocks
 
 	unswept fifo // what of small a sweep has not come to: comes after small
 	hand    struct {
@@ -120,6 +127,8 @@ const (
 	leastTarget = 0.01
 	mostTarget  = 0.97
 	targetStep  = 1.02
+
+	clearly = 2 // an entry has come clearly more often than another if so many times more
 
 	sweepPerWrite  = 8
 	trimPerWrite   = 4
@@ -181,7 +190,7 @@ func (s *shard[K, V]) enter(p spot, cost int64) (number uint32) {
 	mark := uint32(0)
 	switch {
 	case cost == 0:
-	case s.wasGhost(hash):
+	case s.isBack(hash):
 		mark = inMain
 		o.mainCount++
 	default:
@@ -199,22 +208,19 @@ func (s *shard[K, V]) enter(p spot, cost int64) (number uint32) {
 	return number
 }
 
-// wasGhost moves the target if hash is that of a ghost, and reports whether its entry is to
-// go to main at once.
-func (s *shard[K, V]) wasGhost(hash uint32) bool {
+// isBack counts an arrival, moves the target if hash is that of a ghost, and reports whether
+// its entry is to go to main at once.
+func (s *shard[K, V]) isBack(hash uint32) bool {
 	o := s.order
-	from, age, ok := o.ghosts.take(hash)
-	if !ok {
-		return false
+	from, justNow, wasGhost := o.history.arrive(hash)
+	switch {
+	case !justNow:
+	case from == ofSmall:
+		o.target = min(o.target*targetStep, mostTarget)
+	default:
+		o.target = max(o.target/targetStep, leastTarget)
 	}
-	if age <= o.ghosts.soon() {
-		if from == ofSmall {
-			o.target = min(o.target*targetStep, mostTarget)
-		} else {
-			o.target = max(o.target/targetStep, leastTarget)
-		}
-	}
-	return from == ofSmall
+	return wasGhost && from == ofSmall
 }
 
 // leave takes out an entry of seg that is about to be removed, or has been with all of seg.
@@ -224,7 +230,7 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	o.used -= cost
 	s.quit(mark, cost)
 	if o.smallCount+o.mainCount == 0 {
-		o.ghosts, o.lines = ghosts{}, lines{} // memory comes back
+		o.history, o.lines = history{}, lines{} // memory comes back
 	}
 	s.giveBack()
 }
@@ -292,11 +298,15 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 			by = expiry.NoDeadline
 		}
 		p, ok := s.candidate(from, by)
-		if ok {
-			o.ghosts.add(p.slot.hash, from, o.smallCount+o.mainCount)
-			s.takeAt(p, p.bucket.begin(), Evicted, now)
-			return true
+		if !ok {
+			continue
 		}
+		if from == ofSmall {
+			p, from = s.better(p, by)
+		}
+		o.history.evict(p.slot.hash, from, o.smallCount+o.mainCount)
+		s.takeAt(p, p.bucket.begin(), Evicted, now)
+		return true
 	}
 	return false
 }
@@ -308,14 +318,44 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 		return s.comeBy(by)
 	}
 	p, ok := s.oldest()
-	if !ok || p.mark()&countMask == 0 || by != math.MinInt64 && p.slot.deadline.Load() <= by {
+	if !ok || p.mark()&countMask == 0 || expiresBy(p, by) {
 		return p, ok
 	}
+	s.promote(p)
+	return spot{}, false
+}
+
+// better lets an entry that is about to be evicted from small stay, in the place of the one of main
+// whose turn it is, if it has come clearly more often. It returns which one is to go.
+func (s *shard[K, V]) better(p spot, by int64) (spot, part) {
+	o := s.order
+	arrivals := o.history.arrivals(p.slot.hash)
+	if arrivals <= clearly || o.mainCount == 0 || expiresBy(p, by) {
+		return p, ofSmall
+	}
+	worse, ok := s.comeBy(by)
+	switch {
+	case !ok:
+		return p, ofSmall
+	case arrivals > o.history.arrivals(worse.slot.hash)+clearly:
+		s.promote(p)
+		return worse, ofMain
+	}
+	o.hand.slot-- // to pass it would wear out the counts of others, eviction by eviction
+	return p, ofSmall
+}
+
+// expiresBy reports whether an entry expires so early that it is not worth keeping.
+func expiresBy(p spot, by int64) bool {
+	return by != math.MinInt64 && p.slot.deadline.Load() <= by
+}
+
+// promote takes an entry of small, whose record is gone, to main.
+func (s *shard[K, V]) promote(p spot) {
 	s.quit(p.mark(), s.costIn(s.dir.Load().of(p.slot.hash), p))
 	s.order.mainCount++
 	p.bucket.setMark(p.index, inMain)
 	s.waitAlone(p.slot)
-	return spot{}, false
 }
 
 // oldest takes the first record out of small, and returns its entry if it has one.
@@ -324,7 +364,7 @@ func (s *shard[K, V]) oldest() (spot, bool) {
 	q, mark := o.front()
 	if s.isLarge() {
 		if hash, ok := q.ahead(&o.lines, foreseen); ok {
-			o.ghosts.touch(hash)
+			o.history.touch(hash)
 			s.touch(hash)
 		}
 	}
@@ -384,7 +424,7 @@ func (s *shard[K, V]) comeBy(by int64) (spot, bool) {
 		mark := p.mark()
 		switch {
 		case control>>(8*p.index)&0xff == 0 || mark&inMain == 0:
-		case mark&countMask == 0, by != math.MinInt64 && p.slot.deadline.Load() <= by:
+		case mark&countMask == 0, expiresBy(p, by):
 			return p, true
 		default:
 			b.setMark(p.index, mark-1)

@@ -123,7 +123,7 @@ func (s *shard[K, V]) lockBusy() {
 // at which the driver must be awake, NoDeadline if it need not.
 func (s *shard[K, V]) put(hash uint32, key K, value V, b box, deadline, cost, now int64) (wake int64) {
 	if s.order != nil && s.isLarge() {
-		s.order.ghosts.touch(hash) // where putNew will look, while find waits
+		s.order.history.touch(hash) // where putNew will look, while find waits
 	}
 	if p, ok := s.find(hash, key); ok {
 		return s.putAt(p, p.bucket.begin(), value, b, deadline, s.latest(now), cost, now)

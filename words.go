@@ -262,10 +262,10 @@ func (t *table[K, V]) touchAll(hashes []uint32) {
 	}
 }
 
-// touchCells is touch for cells of ghosts.
-func touchCells(cells []uint32) {
-	address := uintptr(unsafe.Pointer(unsafe.SliceData(cells)))
-	prefetch(address, uintptr(len(cells))*unsafe.Sizeof(cells[0])) //wheelcache:underlock assembly that calls nothing
+// touchPage is touch for a page of a history. Go's allocator lets it begin where a cache line
+// does; otherwise only half of it would be loaded.
+func touchPage(p *page) {
+	prefetch(uintptr(unsafe.Pointer(p)), 1) //wheelcache:underlock assembly that calls nothing
 }
 
 // indexIn returns the index of a slot in its bucket.

@@ -17,8 +17,9 @@ package wheelcache
 //
 // A new ghost takes the place of a vacant or of the oldest one in its set. Two hashes may
 // be taken for one another, by a chance of some thousandths. Ages are counted in
-// evictions from the same place, and so that a ghost is nearly always overwritten before the
-// count begins anew.
+// evictions from the same place, by stamps, of which there are sixteen. A ghost is too old
+// from the eleventh on, and dropped when its set is looked at, nearly always before it
+// would look young again.
 type history struct {
 	clocks [2]uint32 // by part: | stamp 4 | evictions since it went on 28 |
 	unit   uint32    // evictions by which a stamp goes on
@@ -54,7 +55,7 @@ const (
 	stampBits    = 4
 	stampMask    = 1<<stampBits - 1
 	clockShift   = 32 - stampBits
-	oldestGhosts = 12 // stamps; the pages have room for ghosts of so many
+	oldestGhosts = 10 // stamps; the pages have room for ghosts of so many
 	fewPages     = 8
 )
 
@@ -84,6 +85,15 @@ func (h *history) age(cell uint16) (part, uint32) {
 	return from, (h.clocks[from]>>clockShift - uint32(cell)) & stampMask
 }
 
+// dropOld vacates the cells of ghosts that are too old.
+func (h *history) dropOld(set *ghostSet) {
+	for i, cell := range set {
+		if _, age := h.age(cell); age > oldestGhosts {
+			set[i] = 0
+		}
+	}
+}
+
 // arrive counts an arrival, and removes the ghost of hash if there is one. It returns from
 // where that was evicted, and whether this was just now.
 func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
@@ -93,11 +103,12 @@ func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
 	p := h.pageOf(hash)
 	p.count(hash)
 	set := p.setOf(hash)
+	h.dropOld(set)
 	for i, cell := range set {
 		if uint32(cell)>>(stampBits+1) == fingerprint(hash) {
 			from, age := h.age(cell)
 			set[i] = 0
-			return from, age == 0, age <= oldestGhosts
+			return from, age == 0, true
 		}
 	}
 	return 0, false, false
@@ -123,6 +134,7 @@ func (h *history) evict(hash uint32, from part, entries int) {
 		h.clocks[from] = (h.clocks[from]>>clockShift + 1) << clockShift
 	}
 	set := h.pageOf(hash).setOf(hash)
+	h.dropOld(set)
 	oldest, most := 0, uint32(0)
 	for i, cell := range set {
 		if cell == 0 {
@@ -144,7 +156,8 @@ func (h *history) resize(entries int) {
 	h.pages = make([]page, max((entries+entriesPerPage-1)/entriesPerPage, fewPages))
 	if len(old) > 0 {
 		for i := range h.pages {
-			h.pages[i] = old[(2*i+1)*len(old)/(2*len(h.pages))] // which has most of its hashes
+			middle := uint64(2*i+1) * uint64(len(old)) / uint64(2*len(h.pages))
+			h.pages[i] = old[middle] // which has most of its hashes
 		}
 	}
 	h.unit = uint32(len(h.pages) * ghostsPerPage / oldestGhosts)

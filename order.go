@@ -230,7 +230,10 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	o.used -= cost
 	s.quit(mark, cost)
 	if o.smallCount+o.mainCount == 0 {
-		o.history, o.lines = history{}, lines{} // memory comes back
+		o.lines = lines{} // memory comes back
+		if len(o.history.pages) > fewPages {
+			o.history = history{}
+		}
 	}
 	s.giveBack()
 }
@@ -302,6 +305,10 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 			continue
 		}
 		if from == ofSmall {
+			if s.belongsInMain(p, by) {
+				s.promote(p)
+				continue
+			}
 			p, from = s.better(p, by)
 		}
 		o.history.evict(p.slot.hash, from, o.smallCount+o.mainCount)
@@ -325,6 +332,17 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 	return spot{}, false
 }
 
+// belongsInMain reports whether an entry that comes out of small unread has come often, and
+// small is beyond its target even without it, so that main has room.
+func (s *shard[K, V]) belongsInMain(p spot, by int64) bool {
+	o := s.order
+	if o.history.arrivals(p.slot.hash) <= clearly || expiresBy(p, by) {
+		return false
+	}
+	cost := s.costIn(s.dir.Load().of(p.slot.hash), p)
+	return float64(o.smallUsed-cost) > o.target*float64(o.share)
+}
+
 // better lets an entry that is about to be evicted from small stay, in the place of the one of main
 // whose turn it is, if it has come clearly more often. It returns which one is to go.
 func (s *shard[K, V]) better(p spot, by int64) (spot, part) {
@@ -337,7 +355,7 @@ func (s *shard[K, V]) better(p spot, by int64) (spot, part) {
 	switch {
 	case !ok:
 		return p, ofSmall
-	case arrivals > o.history.arrivals(worse.slot.hash)+clearly:
+	case expiresBy(worse, by), arrivals > o.history.arrivals(worse.slot.hash)+clearly:
 		s.promote(p)
 		return worse, ofMain
 	}

@@ -11,9 +11,10 @@ package wheelcache
 //
 // Nothing is exact. Counts are a count-min sketch with two rows: a hash has a count in each
 // half of its page, with others, and the lower of the two is how often it came, or more. (Only
-// the lower one goes up, so the other one errs less.) After some arrivals on a page all its
-// counts are halved. That is when the page's own entries have been exchanged some six times
-// over, so there is no moment at which the shard has to do it for all.
+// the lower one goes up, so the other one errs less.) After six arrivals for each entry that
+// a page was made for, all its counts are halved. Pages do that at different times, so one hash
+// may have half the count of another that came as often; but there is no moment at which a
+// shard has to do it for all.
 //
 // A new ghost takes the place of a vacant or of the oldest one in its set. Two hashes may
 // be taken for one another, by a chance of some thousandths. Ages are counted in
@@ -50,7 +51,7 @@ const (
 
 	countsPerWord = 16
 	mostCount     = 15
-	halvedAfter   = 6 * entriesPerPage // arrivals
+	halvedAfter   = 6 * entriesPerPage // arrivals; see page.arrivals
 
 	stampBits    = 4
 	stampMask    = 1<<stampBits - 1

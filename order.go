@@ -28,10 +28,13 @@ import (
 //
 // That alone knows nothing of a key that comes back later than ghosts are remembered: of a
 // loop which is larger than the cache, it would keep next to nothing. So the history of a
-// shard (history.go) counts how often each key has arrived, roughly and for some ten times
-// longer. An entry that comes out of small unread and has arrived clearly more often than
-// the one that the hand has before it is kept, and that one evicted; this is TinyLFU's idea
-// (Einziger, Friedman, Manes, TOS 2017).
+// shard (history.go) counts how often each key has arrived, roughly, and for several times
+// longer. An entry that comes out of small unread is kept if it has arrived clearly more often
+// than the one that the hand has before it, which is evicted instead; this is TinyLFU's idea
+// (Einziger, Friedman, Manes, TOS 2017). The hand then goes on; otherwise it stays, so it
+// may be one and the same entry of main that all have to beat for a while, until it is read
+// or its arrivals are forgotten. And while small is beyond its target, as when the bound has
+// just been reached, all that have arrived clearly more often than never go to main.
 //
 // A read only counts, up to three, in the marks of the bucket that it has before
 // it anyway, and not even that when the count is at its maximum. So reads of a
@@ -128,7 +131,7 @@ const (
 	mostTarget  = 0.97
 	targetStep  = 1.02
 
-	clearly = 2 // an entry has come clearly more often than another if so many times more
+	clearly = 2 // an entry has arrived clearly more often than another if this, added to the other's number, is still less
 
 	sweepPerWrite  = 8
 	trimPerWrite   = 4

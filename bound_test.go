@@ -875,7 +875,7 @@ func TestHowOftenAHashArrivedIsCountedAndHalved(t *testing.T) {
 		}
 	}
 
-	// What comes five times is told from what comes once, while all come evenly.
+	// What comes often is told from what never came, while all else comes once.
 	h = history{}
 	h.resize(10_000)
 	r := rand.New(rand.NewPCG(1, 2))
@@ -1114,6 +1114,7 @@ func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {
 	}
 	s, o := &c.shards[0], c.shards[0].order
 	require.Greater(t, o.mainCount, most/4)
+	o.target = mostTarget // main has no room
 	for _, by := range []int64{math.MinInt64, expiry.NoDeadline} {
 		for arrivals := range 2 * clearly {
 			for worseArrivals := range 3 {
@@ -1141,7 +1142,8 @@ func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {
 				}
 				has, of := o.history.arrivals(hash), o.history.arrivals(before.slot.hash)
 				hand := o.hand
-				worse, from := s.better(p, by)
+				worse, from, ok := s.better(p, by)
+				require.True(t, ok)
 				if by == math.MinInt64 && has > of+clearly {
 					require.Equal(t, before, worse)
 					require.Equal(t, ofMain, from)
@@ -1156,5 +1158,23 @@ func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {
 				check(t, c)
 			}
 		}
+	}
+
+	o.target = leastTarget // and now it has
+	for arrivals := range 2 * clearly {
+		clear(o.history.pages)
+		c.Set(-1, 0)
+		_, hash := c.at(-1)
+		p, ok := s.find(hash, -1)
+		require.True(t, ok)
+		clear(o.history.pages)
+		for range arrivals {
+			o.history.arrive(hash)
+		}
+		_, _, ok = s.better(p, math.MinInt64)
+		require.Equal(t, arrivals <= clearly, ok)
+		require.Equal(t, arrivals > clearly, p.mark()&inMain != 0)
+		require.True(t, c.Delete(-1))
+		check(t, c)
 	}
 }

@@ -103,10 +103,10 @@ func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
 	}
 	p := h.pageOf(hash)
 	p.count(hash)
-	set := p.setOf(hash)
+	set, sought := p.setOf(hash), fingerprint(hash)
 	h.dropOld(set)
 	for i, cell := range set {
-		if uint32(cell)>>(stampBits+1) == fingerprint(hash) {
+		if uint32(cell)>>(stampBits+1) == sought {
 			from, age := h.age(cell)
 			set[i] = 0
 			return from, age == 0, true

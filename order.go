@@ -308,11 +308,9 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 			continue
 		}
 		if from == ofSmall {
-			if s.belongsInMain(p, by) {
-				s.promote(p)
+			if p, from, ok = s.better(p, by); !ok {
 				continue
 			}
-			p, from = s.better(p, by)
 		}
 		o.history.evict(p.slot.hash, from, o.smallCount+o.mainCount)
 		s.takeAt(p, p.bucket.begin(), Evicted, now)
@@ -335,35 +333,34 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 	return spot{}, false
 }
 
-// belongsInMain reports whether an entry that comes out of small unread has come often, and
-// small is beyond its target even without it, so that main has room.
-func (s *shard[K, V]) belongsInMain(p spot, by int64) bool {
-	o := s.order
-	if o.history.arrivals(p.slot.hash) <= clearly || expiresBy(p, by) {
-		return false
-	}
-	cost := s.costIn(s.dir.Load().of(p.slot.hash), p)
-	return float64(o.smallUsed-cost) > o.target*float64(o.share)
-}
-
-// better lets an entry that is about to be evicted from small stay, in the place of the one of main
-// whose turn it is, if it has come clearly more often. It returns which one is to go.
-func (s *shard[K, V]) better(p spot, by int64) (spot, part) {
+// better lets an entry that is about to be evicted from small stay if it has come clearly more
+// often than never and main has room, since small is beyond its target even without it; or else if
+// it has come clearly more often than the one of main whose turn it is. It returns which one is
+// to go, if there is one.
+func (s *shard[K, V]) better(p spot, by int64) (worse spot, from part, ok bool) {
 	o := s.order
 	arrivals := o.history.arrivals(p.slot.hash)
-	if arrivals <= clearly || o.mainCount == 0 || expiresBy(p, by) {
-		return p, ofSmall
+	if arrivals <= clearly || expiresBy(p, by) {
+		return p, ofSmall, true
 	}
-	worse, ok := s.comeBy(by)
+	cost := s.costIn(s.dir.Load().of(p.slot.hash), p)
+	if float64(o.smallUsed-cost) > o.target*float64(o.share) {
+		s.promote(p)
+		return spot{}, ofSmall, false
+	}
+	if o.mainCount == 0 {
+		return p, ofSmall, true
+	}
+	worse, ok = s.comeBy(by)
 	switch {
 	case !ok:
-		return p, ofSmall
+		return p, ofSmall, true
 	case expiresBy(worse, by), arrivals > o.history.arrivals(worse.slot.hash)+clearly:
 		s.promote(p)
-		return worse, ofMain
+		return worse, ofMain, true
 	}
 	o.hand.slot-- // to pass it would wear out the counts of others, eviction by eviction
-	return p, ofSmall
+	return p, ofSmall, true
 }
 
 // expiresBy reports whether an entry expires so early that it is not worth keeping.

@@ -563,8 +563,11 @@ func (s *shard[K, V]) awaited() int {
 
 // rebuild begins to rebuild the wheel for n records.
 func (s *shard[K, V]) rebuild(n int) {
-	s.wheel.Resize(s.slotsFor(n))
 	s.wheel.peak = n
+	if s.order != nil && s.order.full() {
+		n = max(n, s.order.entries()) // those of main will soon wait alone
+	}
+	s.wheel.Resize(s.slotsFor(n), n)
 }
 
 // hasEntry reports whether a record belongs to an entry still.

@@ -19,9 +19,20 @@ func check(t testing.TB, w *Hashed) {
 		require.Zero(t, w.ring.walk, "list left over from a sweep that has ended")
 		require.Zero(t, w.old.walk, "list left over from a sweep that has ended")
 	}
-	require.Equal(t, w.old.chunks.used > 0, w.Rebuilding(), "old ring kept although empty")
+	require.Equal(t, w.old.used > 0, w.Rebuilding(), "old ring kept although empty")
 
-	records := checkRing(t, w, &w.ring) + checkRing(t, w, &w.old)
+	owner := make(map[uint32]string) // of each chunk
+	records := checkRing(t, w, &w.ring, owner)
+	if w.Rebuilding() {
+		if w.old.chunks != w.ring.chunks {
+			checkArena(t, w.ring.chunks, owner)
+			owner = make(map[uint32]string)
+		}
+		records += checkRing(t, w, &w.old, owner)
+		checkArena(t, w.old.chunks, owner)
+	} else {
+		checkArena(t, w.ring.chunks, owner)
+	}
 	require.Equal(t, records, w.count, "Len")
 	for i, s := range w.old.slots {
 		if i < w.drained {
@@ -41,12 +52,13 @@ func check(t testing.TB, w *Hashed) {
 	require.Equal(t, records, seen, "Records")
 }
 
-// checkRing checks one ring and returns the number of its records.
-func checkRing(t testing.TB, w *Hashed, r *ring) (records int) {
+// checkRing checks one ring, notes in owner which chunks are in its lists, and returns the
+// number of its records.
+func checkRing(t testing.TB, w *Hashed, r *ring, owner map[uint32]string) (records int) {
 	t.Helper()
 	require.Zero(t, len(r.slots)&(len(r.slots)-1), "slots, a power of two")
 
-	owner := make(map[uint32]string) // of each chunk
+	others := len(owner)
 	list := func(name string, head uint32, visit func(tick int64)) {
 		for h := head; h != 0; h = r.chunks.at(h).next {
 			require.Empty(t, owner[h], "chunk %d of %s is in two lists", h, name)
@@ -98,21 +110,28 @@ func checkRing(t testing.TB, w *Hashed, r *ring) (records int) {
 		}
 	}
 
-	require.Len(t, owner, int(r.chunks.used), "chunks in lists")
-	for h := r.chunks.free; h != 0; h = r.chunks.at(h).next {
+	require.Len(t, owner, others+int(r.used), "chunks in lists")
+	return records
+}
+
+// checkArena checks that each chunk is in one of the lists that owner tells of, or free.
+func checkArena(t testing.TB, a *arena, owner map[uint32]string) {
+	t.Helper()
+	require.Len(t, owner, int(a.used), "chunks in lists")
+	for h := a.free; h != 0; h = a.at(h).next {
 		require.Empty(t, owner[h], "free chunk %d is in a list or twice free", h)
-		require.Zero(t, r.chunks.at(h).n, "free chunk")
+		require.Zero(t, a.at(h).n, "free chunk")
 		owner[h] = "free"
 	}
 	chunks := 0
-	for i, s := range r.chunks.slabs {
+	for i, s := range a.slabs {
 		chunks += len(s)
-		if i < len(r.chunks.slabs)-1 {
+		if i < len(a.slabs)-1 {
 			require.Len(t, s, slabLen, "slab %d", i)
 		}
 	}
+	require.Equal(t, chunks, a.chunks())
 	require.Len(t, owner, chunks, "chunks in lists or free")
-	return records
 }
 
 func Test_sizes_in_memory(t *testing.T) {

@@ -38,13 +38,13 @@ const (
 	slabLen  = 1 << slabBits // chunks to a slab: 8 KB
 )
 
-// An arena holds the chunks of one ring. Chunks are named by their position
-// plus one, so that 0 can mean none, and links need neither pointers nor the
-// garbage collector's attention.
+// An arena holds the chunks of a ring, or of both rings during a rebuild. Chunks are named
+// by their position plus one, so that 0 can mean none, and links need neither pointers nor
+// the garbage collector's attention.
 type arena struct {
 	slabs [][]chunk // all full but the last
-	free  uint32    // head of the list of chunks given back
-	used  uint32    // chunks in lists
+	free  uint32    // head of the list of chunks in no list of records
+	used  uint32    // chunks in lists of records
 }
 
 // at returns chunk i. The pointer is good until the next alloc, which may move
@@ -61,39 +61,66 @@ func (a *arena) alloc() uint32 {
 		a.free = a.at(i).next
 		return i
 	}
+	// The first slab grows by a third, so that a wheel of a few records stays small;
+	// the others are made full size and never move.
 	last := len(a.slabs) - 1
 	switch {
 	case last < 0:
-		a.slabs = append(a.slabs, nil)
-		last++
+		a.reserveFirst(1)
+		last = 0
 	case len(a.slabs[last]) == slabLen:
 		a.slabs = append(a.slabs, make([]chunk, 0, slabLen))
 		last++
+	case len(a.slabs[last]) == cap(a.slabs[last]):
+		n := len(a.slabs[last])
+		a.reserveFirst(min(n+n/3+1, slabLen)) // or a little more: see size classes
 	}
-	// The first slab grows by a third, so that a wheel of a few records stays small;
-	// the others are made full size and never move.
 	slab := a.slabs[last]
-	if n := len(slab); n == cap(slab) {
-		slab = append(slices.Grow([]chunk(nil), min(n+n/3+1, slabLen)), slab...) // or a little more: see size classes
-	}
 	a.slabs[last] = append(slab, chunk{})
 	return uint32(last<<slabBits + len(slab) + 1)
 }
 
-// reserve asks for n chunks at once, unless that is less than a slab. The arena must be new.
+// reserve asks at once for what is missing to n chunks.
 func (a *arena) reserve(n int) {
-	if n < slabLen {
+	if n <= slabLen {
+		a.reserveFirst(n)
 		return
 	}
-	slabs := (n + slabLen - 1) / slabLen
-	all := make([]chunk, slabs*slabLen)
-	for i := range all[1:] {
-		all[i].next = uint32(i) + 2
+	missing := n - a.chunks()
+	if missing <= 0 {
+		return
 	}
-	a.free = 1
-	a.slabs = make([][]chunk, slabs)
-	for i := range a.slabs {
-		a.slabs[i] = all[i*slabLen:][:slabLen:slabLen]
+	if last := len(a.slabs) - 1; last >= 0 {
+		slab := a.slabs[last]
+		room := slabLen - len(slab)
+		a.slabs[last] = append(slab, make([]chunk, room)...)
+		a.setFree(last<<slabBits+len(slab)+1, room)
+		missing -= room
+	}
+	slabs := (missing + slabLen - 1) / slabLen
+	all := make([]chunk, slabs*slabLen)
+	first := len(a.slabs)<<slabBits + 1
+	for i := range slabs {
+		a.slabs = append(a.slabs, all[i*slabLen:][:slabLen:slabLen])
+	}
+	a.setFree(first, len(all))
+}
+
+// reserveFirst makes the first slab, if it is the only one, large enough for n chunks.
+func (a *arena) reserveFirst(n int) {
+	if len(a.slabs) == 0 {
+		a.slabs = append(a.slabs, nil)
+	}
+	if len(a.slabs) == 1 && cap(a.slabs[0]) < n {
+		a.slabs[0] = append(slices.Grow([]chunk(nil), n), a.slabs[0]...)
+	}
+}
+
+// setFree makes n new chunks the first of those that are free, in their order.
+func (a *arena) setFree(first, n int) {
+	for i := first + n - 1; i >= first; i-- {
+		a.at(uint32(i)).next = a.free
+		a.free = uint32(i)
 	}
 }
 
@@ -109,6 +136,15 @@ func (a *arena) release(i uint32) {
 	c.n = 0
 	c.next = a.free
 	a.free = i
+}
+
+// chunks returns how many there are, in lists or free.
+func (a *arena) chunks() int {
+	last := len(a.slabs) - 1
+	if last < 0 {
+		return 0
+	}
+	return last*slabLen + len(a.slabs[last])
 }
 
 // bytes returns the size of the chunks held.

@@ -61,7 +61,7 @@ func (w *Hashed) earlyIn(r *ring, limit *int, visit func(uint32, int64) bool) (m
 		}
 		done := r.walk
 		r.walk = c.next
-		r.chunks.release(done)
+		r.release(done)
 	}
 	return false
 }
@@ -77,7 +77,7 @@ func (r *ring) putBack(i int, base uint32) {
 		}
 		r.walk = c.next
 		left := *c
-		r.chunks.release(h)
+		r.release(h)
 		for _, p := range left.pairs[:left.n] {
 			r.add(i, p)
 		}

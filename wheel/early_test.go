@@ -46,7 +46,7 @@ func TestEarly(t *testing.T) {
 		for _, resize := range []bool{false, true} {
 			w := fill(4)
 			if resize {
-				w.Resize(16)
+				w.Resize(16, w.Len())
 				w.Step(100, nil)
 			}
 			calls := 1

@@ -76,7 +76,7 @@ func ExampleHashed_Step() {
 	}
 	live := func(record uint32, _ int64) bool { return record%100 == 0 }
 
-	w.Resize(w.Slots())
+	w.Resize(w.Slots(), 10)
 	for w.Step(256, live) {
 	}
 	fmt.Println(w.Len())

@@ -218,7 +218,7 @@ func replay(t testing.TB, s script) {
 			})
 			require.True(t, panicked || visits <= max(limit, 1), "%d visits, limit %d", visits, limit)
 		case 12:
-			w.Resize(1 << (s.byte() % 7))
+			w.Resize(1<<(s.byte()%7), int(s.byte()))
 		case 13, 14:
 			limit, dropping := int(s.byte())-1, op >= 128
 			moved := 0

@@ -48,12 +48,15 @@ type Hashed struct {
 // records are passed over in round after round; with more, empty slots are.
 func NewHashed(slots int, now int64) *Hashed {
 	now = min(now, lastTick)
-	return &Hashed{from: now, cursor: now, target: now, ring: newRing(roundSlots(slots))}
+	return &Hashed{from: now, cursor: now, target: now, ring: newRing(roundSlots(slots), new(arena))}
 }
 
-// Reserve asks at once for about the memory that so many records will need. The wheel must be
-// new. Without it, and for less than 8 KB, memory is asked for as records are added.
+// Reserve asks at once for about the memory that is missing for so many records. Without it,
+// memory is asked for as records are added.
 func (w *Hashed) Reserve(records int) {
+	if records <= 0 {
+		return
+	}
 	w.ring.chunks.reserve(records/chunkLen + min(records, len(w.ring.slots)/2) + 2) // the first chunk of a slot is half full
 }
 
@@ -161,7 +164,13 @@ func (w *Hashed) Slots() int { return len(w.ring.slots) }
 func (w *Hashed) Cursor() int64 { return w.cursor }
 
 // Bytes returns the size of the memory that the wheel holds.
-func (w *Hashed) Bytes() int { return w.ring.bytes() + w.old.bytes() }
+func (w *Hashed) Bytes() int {
+	n := (cap(w.ring.slots)+cap(w.old.slots))*slotBytes + w.ring.chunks.bytes()
+	if w.Rebuilding() && w.old.chunks != w.ring.chunks {
+		n += w.old.chunks.bytes()
+	}
+	return n
+}
 
 // Records returns every record held and the tick it waits for, in no
 // particular order. The wheel must not be changed on the way.
@@ -274,7 +283,7 @@ func (w *Hashed) visitDetached(r *ring, b *budget, visit func(uint32, int64) int
 		}
 		done := r.walk
 		r.walk = c.next
-		r.chunks.release(done)
+		r.release(done)
 	}
 	return true
 }

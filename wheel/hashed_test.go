@@ -51,7 +51,7 @@ func (w *resized) Add(record uint32, tick int64) int64 {
 	got := w.Hashed.Add(record, tick)
 	switch w.calls++; w.calls % 4 {
 	case 1:
-		w.Resize(w.to)
+		w.Resize(w.to, w.Len())
 	case 3:
 		w.Step(1, nil)
 	}
@@ -561,7 +561,7 @@ func Test_impossible_numbers_of_slots_panic(t *testing.T) {
 	for _, slots := range []int{0, -1, MaxSlots + 1, math.MaxInt, math.MinInt} {
 		want := fmt.Sprintf("wheel: %d slots, want 1 to 1048576", slots)
 		require.PanicsWithValue(t, want, func() { NewHashed(slots, 0) })
-		require.PanicsWithValue(t, want, func() { w.Resize(slots) })
+		require.PanicsWithValue(t, want, func() { w.Resize(slots, 0) })
 	}
 }
 
@@ -681,7 +681,7 @@ func Test_what_was_reserved_is_not_asked_for_again(t *testing.T) {
 		"all ticks":  func(int) int64 { return draw.Int64N(1 << 20) },
 		"some ticks": func(record int) int64 { return int64(record % 100) },
 	} {
-		for _, records := range []int{1_000, 10_000, 100_000} {
+		for _, records := range []int{10, 100, 1_000, 10_000, 100_000} {
 			var wheels []*Hashed // for three tries, each with a run that is not counted before
 			for range 6 {
 				w := NewHashed(max(records/64, 1), 0)
@@ -706,7 +706,6 @@ func Test_what_was_reserved_is_not_asked_for_again(t *testing.T) {
 		}
 	}
 	w := NewHashed(8, 0)
-	w.Reserve(100)
 	w.Reserve(0)
 	w.Reserve(-1)
 	require.Equal(t, 8*slotBytes, w.Bytes(), "as if nothing had been said")

@@ -14,13 +14,20 @@ import "math"
 // Resize begins to rebuild the wheel into a ring of the given number of slots,
 // rounded and limited as by NewHashed. The same number as before is of use
 // too: the records move closer together, and Step can drop some of them.
+// Records is about how many will be left: if they need much less memory than
+// there is, they move to memory of their own, and what they leave is given back
+// when the last of them has left it; otherwise they stay in the memory they are in.
 // While a rebuild is under way, Resize does nothing.
-func (w *Hashed) Resize(slots int) {
+func (w *Hashed) Resize(slots, records int) {
 	slots = roundSlots(slots)
 	if w.Rebuilding() {
 		return
 	}
-	w.old, w.ring = w.ring, newRing(slots)
+	chunks := w.ring.chunks
+	if records < chunks.chunks()*chunkLen/4 {
+		chunks = new(arena)
+	}
+	w.old, w.ring = w.ring, newRing(slots, chunks)
 	w.dropOld()
 }
 
@@ -39,7 +46,7 @@ func (w *Hashed) Rebuilding() bool { return len(w.old.slots) > 0 }
 // Advance.
 func (w *Hashed) Step(limit int, keep func(record uint32, tick int64) bool) (more bool) {
 	b := newBudget(limit)
-	for ; w.old.chunks.used > 0 && w.drained < len(w.old.slots); w.drained++ {
+	for ; w.old.used > 0 && w.drained < len(w.old.slots); w.drained++ {
 		if b.slots == 0 {
 			return true
 		}
@@ -56,11 +63,12 @@ func (w *Hashed) Step(limit int, keep func(record uint32, tick int64) bool) (mor
 				}
 				b.records--
 				w.move(c.pairs[c.n-1], keep)
+				c = w.old.chunks.at(s.head) // adding may have moved it
 				c.n--
 			}
 			done := s.head
 			s.head = c.next
-			w.old.chunks.release(done)
+			w.old.release(done)
 		}
 	}
 	w.dropOld()
@@ -81,7 +89,7 @@ func (w *Hashed) move(p pair, keep func(record uint32, tick int64) bool) {
 
 // dropOld ends the rebuild if the old ring is empty.
 func (w *Hashed) dropOld() {
-	if w.old.chunks.used == 0 {
+	if w.old.used == 0 {
 		w.old, w.drained = ring{}, 0
 	}
 }

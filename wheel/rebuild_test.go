@@ -21,24 +21,26 @@ func listed(w *Hashed) []uint32 {
 func Test_rebuild_keeps_every_record_and_its_tick(t *testing.T) {
 	for _, start := range starts {
 		for _, to := range []int{1, 8, 16, 128} {
-			for _, limit := range []int{3, math.MaxInt} {
-				w := NewHashed(16, start)
-				var want []uint32
-				for i := range uint32(100) {
-					w.Add(i, start+1+int64(i)*7)
-					want = append(want, i)
-				}
-				w.Resize(to)
-				require.Equal(t, to, w.Slots())
-				for more := true; more; {
-					require.True(t, w.Rebuilding())
-					more = w.Step(limit, nil)
-					check(t, w)
-					require.Equal(t, want, listed(w))
-				}
-				require.False(t, w.Rebuilding())
-				for i := range want {
-					require.Equal(t, want[i:i+1], due(t, w, start+1+int64(i)*7, noLimit))
+			for _, expected := range []int{0, 100} { // in memory of their own, and where they are
+				for _, limit := range []int{3, math.MaxInt} {
+					w := NewHashed(16, start)
+					var want []uint32
+					for i := range uint32(100) {
+						w.Add(i, start+1+int64(i)*7)
+						want = append(want, i)
+					}
+					w.Resize(to, expected)
+					require.Equal(t, to, w.Slots())
+					for more := true; more; {
+						require.True(t, w.Rebuilding())
+						more = w.Step(limit, nil)
+						check(t, w)
+						require.Equal(t, want, listed(w))
+					}
+					require.False(t, w.Rebuilding())
+					for i := range want {
+						require.Equal(t, want[i:i+1], due(t, w, start+1+int64(i)*7, noLimit))
+					}
 				}
 			}
 		}
@@ -51,7 +53,7 @@ func Test_rebuild_drops_what_keep_refuses(t *testing.T) {
 		w.Add(i, 1+int64(i))
 	}
 	before := w.Bytes()
-	w.Resize(16)
+	w.Resize(16, 300)
 	for w.Step(100, func(record uint32, tick int64) bool {
 		require.Equal(t, 1+int64(record), tick)
 		return record%10 == 0
@@ -63,9 +65,51 @@ func Test_rebuild_drops_what_keep_refuses(t *testing.T) {
 	require.Len(t, due(t, w, 3000, noLimit), 300)
 }
 
+func Test_records_that_stay_are_rebuilt_in_the_memory_that_there_is(t *testing.T) {
+	w := NewHashed(64, 0)
+	const records = 10_000
+	for i := range uint32(records) {
+		w.Add(i, 1+int64(i))
+	}
+	before := w.ring.chunks.bytes()
+	w.Resize(64, records/2)
+	for w.Step(100, func(record uint32, tick int64) bool { return record%2 == 0 }) {
+		require.LessOrEqual(t, w.ring.chunks.bytes(), before+slabLen*chunkBytes)
+	}
+	check(t, w)
+	require.Equal(t, records/2, w.Len())
+	for i := range uint32(records / 2) {
+		w.Add(i, 1+int64(i))
+	}
+	require.LessOrEqual(t, w.ring.chunks.bytes(), before+slabLen*chunkBytes, "what the others left is filled again")
+	require.Len(t, due(t, w, records, noLimit), records)
+}
+
+func Test_reserved_memory_is_what_records_need(t *testing.T) {
+	for _, already := range []int{0, 1, 100, 5000} {
+		w := NewHashed(64, 0)
+		for i := range uint32(already) {
+			w.Add(i, 1+int64(i))
+		}
+		const records = 20_000
+		w.Reserve(records)
+		check(t, w)
+		reserved := w.Bytes()
+		require.LessOrEqual(t, reserved, records*9+2*slabLen*chunkBytes)
+		for i := already; i < records; i++ {
+			w.Add(uint32(i), 1+int64(i))
+		}
+		require.Equal(t, reserved, w.Bytes(), "%d records before", already)
+		w.Reserve(records)
+		require.Equal(t, reserved, w.Bytes(), "there is enough")
+		check(t, w)
+		require.Len(t, due(t, w, records, noLimit), records)
+	}
+}
+
 func Test_resize_of_an_empty_wheel_is_done_at_once(t *testing.T) {
 	w := NewHashed(16, 0)
-	w.Resize(100)
+	w.Resize(100, w.Len())
 	require.False(t, w.Rebuilding())
 	require.Equal(t, 128, w.Slots())
 	require.False(t, w.Step(1, nil))
@@ -74,8 +118,8 @@ func Test_resize_of_an_empty_wheel_is_done_at_once(t *testing.T) {
 func Test_resize_while_rebuilding_does_nothing(t *testing.T) {
 	w := NewHashed(16, 0)
 	w.Add(1, 5)
-	w.Resize(32)
-	w.Resize(64)
+	w.Resize(32, w.Len())
+	w.Resize(64, w.Len())
 	require.Equal(t, 32, w.Slots())
 	require.True(t, w.Rebuilding())
 }
@@ -83,7 +127,7 @@ func Test_resize_while_rebuilding_does_nothing(t *testing.T) {
 func Test_step_bounds_the_slots_passed(t *testing.T) {
 	w := NewHashed(1<<10, 0)
 	w.Add(1, 1<<10-1)
-	w.Resize(8)
+	w.Resize(8, w.Len())
 	calls := 1
 	for ; w.Step(0, nil); calls++ {
 		check(t, w)
@@ -95,7 +139,7 @@ func Test_step_bounds_the_slots_passed(t *testing.T) {
 func Test_rebuild_ends_with_the_last_record(t *testing.T) {
 	w := NewHashed(1<<10, 0)
 	w.Add(1, 1<<10)
-	w.Resize(8)
+	w.Resize(8, w.Len())
 	require.False(t, w.Step(1, nil))
 	require.False(t, w.Rebuilding())
 }
@@ -106,7 +150,7 @@ func Test_sweep_alone_can_end_a_rebuild(t *testing.T) {
 		for i := range uint32(100) {
 			w.Add(i, 1+int64(i))
 		}
-		w.Resize(to)
+		w.Resize(to, w.Len())
 		require.Len(t, due(t, w, 100, noLimit), 100)
 		require.False(t, w.Rebuilding())
 	}
@@ -117,7 +161,7 @@ func Test_sweep_takes_over_a_list_that_step_left_halfway(t *testing.T) {
 	for i := range uint32(100) {
 		w.Add(i, 8+8*int64(i%2)) // all in slot 0
 	}
-	w.Resize(16)
+	w.Resize(16, w.Len())
 	require.True(t, w.Step(40, nil))
 	check(t, w)
 	require.Len(t, due(t, w, 8, 3), 50)
@@ -132,7 +176,7 @@ func Test_step_leaves_a_list_that_the_sweep_has_detached(t *testing.T) {
 	}
 	w.Add(100, 9)
 	require.True(t, w.Advance(8, 30, func(uint32, int64) int64 { return Done }))
-	w.Resize(16)
+	w.Resize(16, w.Len())
 	require.False(t, w.Step(math.MaxInt, nil), "the rest is the sweep's")
 	require.True(t, w.Rebuilding())
 	check(t, w)
@@ -152,7 +196,7 @@ func Test_overdue_records_moved_ahead_of_a_stopped_sweep_are_found(t *testing.T)
 		got := 0
 		visit := func(_ uint32, tick int64) int64 { got++; return Done }
 		require.True(t, w.Advance(100_000, 10, visit))
-		w.Resize(to)
+		w.Resize(to, w.Len())
 		for w.Step(5, nil) {
 			check(t, w)
 		}
@@ -169,7 +213,7 @@ func Test_panic_in_keep_leaves_the_wheel_whole(t *testing.T) {
 		w.Add(i, 1+int64(i))
 	}
 	want := listed(w)
-	w.Resize(16)
+	w.Resize(16, 0)
 	calls := 0
 	for w.Rebuilding() {
 		func() {
@@ -192,7 +236,7 @@ func Test_keep_may_add(t *testing.T) {
 	for i := range uint32(100) {
 		w.Add(i, 1+int64(i))
 	}
-	w.Resize(16)
+	w.Resize(16, w.Len())
 	for w.Step(10, func(record uint32, tick int64) bool {
 		w.Add(1000+record, tick+1)
 		return false

@@ -8,15 +8,18 @@ type slot struct {
 
 const slotBytes = 8
 
-// A ring is a power of two of slots and the chunks of their lists. The zero
+// A ring is a power of two of slots and the lists of their records. The zero
 // ring has no slots and holds nothing.
 type ring struct {
 	slots  []slot
-	chunks arena
+	chunks *arena // of its lists, and perhaps of another ring's
+	used   uint32 // chunks in its lists
 	walk   uint32 // what is left of the list that the sweep detached from its slot
 }
 
-func newRing(slots int) ring { return ring{slots: make([]slot, slots)} }
+func newRing(slots int, chunks *arena) ring {
+	return ring{slots: make([]slot, slots), chunks: chunks}
+}
 
 // index returns the slot in which records for tick wait.
 func (r *ring) index(tick int64) int { return int(tick) & (len(r.slots) - 1) }
@@ -28,6 +31,7 @@ func (r *ring) add(i int, p pair) {
 		s.earliest = p.tick
 	}
 	if s.head == 0 || r.chunks.at(s.head).n == chunkLen {
+		r.used++
 		h := r.chunks.alloc()
 		r.chunks.at(h).next = s.head
 		s.head = h
@@ -102,4 +106,8 @@ func (r *ring) list(head uint32, yield func(pair) bool) bool {
 	return true
 }
 
-func (r *ring) bytes() int { return cap(r.slots)*slotBytes + r.chunks.bytes() }
+// release takes back a chunk that was in one of the lists.
+func (r *ring) release(i uint32) {
+	r.used--
+	r.chunks.release(i)
+}

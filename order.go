@@ -232,7 +232,7 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	mark, cost := p.mark(), s.costIn(seg, p)
 	o.used -= cost
 	s.quit(mark, cost)
-	if o.smallCount+o.mainCount == 0 {
+	if o.entries() == 0 {
 		o.lines = lines{} // memory comes back
 		if len(o.history.pages) > fewPages {
 			o.history = history{}
@@ -294,7 +294,7 @@ func (s *shard[K, V]) recost(p spot, cost int64) {
 // expires by the instant soon is not kept for having been read.
 func (s *shard[K, V]) evict(soon, now int64) bool {
 	o := s.order
-	for looks := 0; o.smallCount+o.mainCount > 0; looks++ {
+	for looks := 0; o.entries() > 0; looks++ {
 		from := ofMain
 		if o.smallCount > 0 && (o.mainCount == 0 || float64(o.smallUsed) > o.target*float64(o.share)) {
 			from = ofSmall
@@ -312,7 +312,10 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 				continue
 			}
 		}
-		o.history.evict(p.slot.hash, from, o.smallCount+o.mainCount)
+		if s.wheel != nil && !o.full() {
+			s.wheel.Reserve(o.entries()) // main fills from now on, and each of its entries will wait alone
+		}
+		o.history.evict(p.slot.hash, from, o.entries())
 		s.takeAt(p, p.bucket.begin(), Evicted, now)
 		return true
 	}
@@ -397,6 +400,12 @@ func (o *order) front() (q *fifo, mark uint32) {
 	}
 	return &o.unswept, o.parity ^ swept
 }
+
+// entries returns how many there are that are not pinned.
+func (o *order) entries() int { return o.smallCount + o.mainCount }
+
+// full reports whether something has been evicted, so that there is a history of it.
+func (o *order) full() bool { return len(o.history.pages) > 0 }
 
 // records returns how many hashes are in small.
 func (o *order) records() int { return int(o.small.len) + int(o.unswept.len) }

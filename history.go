@@ -86,15 +86,6 @@ func (h *history) age(cell uint16) (part, uint32) {
 	return from, (h.clocks[from]>>clockShift - uint32(cell)) & stampMask
 }
 
-// dropOld vacates the cells of ghosts that are too old.
-func (h *history) dropOld(set *ghostSet) {
-	for i, cell := range set {
-		if _, age := h.age(cell); age > oldestGhosts {
-			set[i] = 0
-		}
-	}
-}
-
 // arrive counts an arrival, and removes the ghost of hash if there is one. It returns from
 // where that was evicted, and whether this was just now.
 func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
@@ -104,15 +95,17 @@ func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
 	p := h.pageOf(hash)
 	p.count(hash)
 	set, sought := p.setOf(hash), fingerprint(hash)
-	h.dropOld(set)
 	for i, cell := range set {
-		if uint32(cell)>>(stampBits+1) == sought {
-			from, age := h.age(cell)
+		was, age := h.age(cell)
+		switch {
+		case age > oldestGhosts:
 			set[i] = 0
-			return from, age == 0, true
+		case uint32(cell)>>(stampBits+1) == sought:
+			set[i] = 0
+			from, justNow, wasGhost = was, age == 0, true
 		}
 	}
-	return 0, false, false
+	return from, justNow, wasGhost
 }
 
 // arrivals returns about how often hash has arrived lately.
@@ -135,14 +128,14 @@ func (h *history) evict(hash uint32, from part, entries int) {
 		h.clocks[from] = (h.clocks[from]>>clockShift + 1) << clockShift
 	}
 	set := h.pageOf(hash).setOf(hash)
-	h.dropOld(set)
 	oldest, most := 0, uint32(0)
 	for i, cell := range set {
-		if cell == 0 {
-			oldest = i
-			break
+		_, age := h.age(cell)
+		if cell == 0 || age > oldestGhosts {
+			set[i] = 0
+			age = stampMask
 		}
-		if _, age := h.age(cell); age >= most {
+		if age >= most {
 			oldest, most = i, age
 		}
 	}

@@ -1178,3 +1178,29 @@ func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {
 		check(t, c)
 	}
 }
+
+// What the wheel of a full shard has memory for are its deadlines, and what is evicted with one
+// leaves no more than its place to the next.
+func TestTheWheelOfAFullCacheHasMemoryForItsDeadlines(t *testing.T) {
+	const entries = 50_000
+	room := func(every int) (most int) {
+		c := mustNew(t, Options[int, int]{MaxEntries: entries, Shards: 1, Clock: clockwork.NewFakeClock()})
+		random := rand.New(rand.NewPCG(1, 2))
+		for i := range 8 * entries {
+			ttl := expiry.Never
+			if i%every == 0 {
+				ttl = time.Hour
+			}
+			key := random.IntN(2 * entries)
+			c.SetTTL(key, i, ttl)
+			c.Get(key ^ 1)
+			if w := c.shards[0].wheel; w != nil && i >= 2*entries {
+				most = max(most, w.Bytes())
+			}
+		}
+		check(t, c)
+		return most
+	}
+	require.Less(t, room(1), 25*entries, "each has a deadline; as many orphans are allowed")
+	require.Less(t, room(1000), entries, "one in a thousand has")
+}

@@ -86,7 +86,7 @@ func (h *history) age(cell uint16) (part, uint32) {
 	return from, (h.clocks[from]>>clockShift - uint32(cell)) & stampMask
 }
 
-// arrive counts an arrival, and removes the ghost of hash if there is one. It returns from
+// arrive counts an arrival, and removes what looks like the ghost of hash. It returns from
 // where that was evicted, and whether this was just now.
 func (h *history) arrive(hash uint32) (from part, justNow, wasGhost bool) {
 	if len(h.pages) == 0 {

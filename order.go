@@ -313,7 +313,7 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 			}
 		}
 		if s.wheel != nil && !o.full() {
-			s.wheel.Reserve(o.entries()) // main fills from now on, and each of its entries will wait alone
+			s.wheel.Reserve(s.soon()) // main fills from now on, and its entries wait alone
 		}
 		o.history.evict(p.slot.hash, from, o.entries())
 		s.takeAt(p, p.bucket.begin(), Evicted, now)

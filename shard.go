@@ -61,7 +61,7 @@ type shard[K comparable, V any] struct {
 type shardWheel struct {
 	wheel.Hashed
 	timed   int   // entries with a record of their own: slot.tick != noTick
-	peak    int   // most records since the wheel was last rebuilt
+	peak    int   // most records since a rebuild; where that kept its memory, since the one before
 	blurred bool  // new records of entries wait some ticks early, but for those that lines waited for
 	now     int64 // during advance
 	inLines int   // entries that were looked for because their lines had come up
@@ -533,11 +533,10 @@ func (s *shard[K, V]) tend() {
 		}
 	case records <= fewRecords:
 	case s.hasOrphans():
-		s.rebuild(awaited)
-	case records < w.peak/8:
-		s.rebuild(records)
-	case s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
-		s.rebuild(records)
+		s.rebuild(max(awaited, s.soon()))
+	case max(records, s.soon()) < w.peak/8,
+		s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
+		s.rebuild(max(records, s.soon()))
 	}
 }
 
@@ -561,13 +560,24 @@ func (s *shard[K, V]) awaited() int {
 	return n
 }
 
-// rebuild begins to rebuild the wheel for n records.
+// rebuild begins to rebuild the wheel for n records. What a bounded cache evicts from main
+// leaves an orphan, so its wheels are rebuilt again and again, and do so in the memory they have.
 func (s *shard[K, V]) rebuild(n int) {
-	s.wheel.peak = n
-	if s.order != nil && s.order.full() {
-		n = max(n, s.order.entries()) // those of main will soon wait alone
+	keep := 0
+	if s.order != nil {
+		keep = n
 	}
-	s.wheel.Resize(s.slotsFor(n), n)
+	s.wheel.Resize(s.slotsFor(n), keep)
+	s.wheel.peak = max(n, min(s.wheel.peak, s.wheel.Room()))
+}
+
+// soon returns how many records there will be for entries once those of small have gone on to
+// main. It is 0 without a bound.
+func (s *shard[K, V]) soon() int {
+	if s.order == nil {
+		return 0
+	}
+	return s.wheel.timed + min(s.order.lines.waiting*lineLen, s.order.smallCount)
 }
 
 // hasEntry reports whether a record belongs to an entry still.

@@ -42,12 +42,13 @@ const (
 // by their position plus one, so that 0 can mean none, and links need neither pointers nor
 // the garbage collector's attention.
 type arena struct {
-	slabs [][]chunk // all full but the last
-	free  uint32    // head of the list of chunks in no list of records
+	slabs [][]chunk // of slabLen chunks, but for the first if it is the only one
+	fresh uint32    // chunks that were in a list once: all after them never were
+	free  uint32    // head of the list of those that are in no list of records any more
 	used  uint32    // chunks in lists of records
 }
 
-// at returns chunk i. The pointer is good until the next alloc, which may move
+// at returns chunk i. The pointer is good until the next alloc or reserve, which may move
 // the first slab.
 func (a *arena) at(i uint32) *chunk {
 	i--
@@ -61,66 +62,34 @@ func (a *arena) alloc() uint32 {
 		a.free = a.at(i).next
 		return i
 	}
-	// The first slab grows by a third, so that a wheel of a few records stays small;
-	// the others are made full size and never move.
-	last := len(a.slabs) - 1
-	switch {
-	case last < 0:
-		a.reserveFirst(1)
-		last = 0
-	case len(a.slabs[last]) == slabLen:
-		a.slabs = append(a.slabs, make([]chunk, 0, slabLen))
-		last++
-	case len(a.slabs[last]) == cap(a.slabs[last]):
-		n := len(a.slabs[last])
-		a.reserveFirst(min(n+n/3+1, slabLen)) // or a little more: see size classes
+	if n := a.chunks(); int(a.fresh) == n {
+		// The first slab grows by a third, so that a wheel of a few records stays small.
+		a.reserve(max(n+1, min(n+n/3+1, slabLen)))
 	}
-	slab := a.slabs[last]
-	a.slabs[last] = append(slab, chunk{})
-	return uint32(last<<slabBits + len(slab) + 1)
+	a.fresh++
+	return a.fresh
 }
 
-// reserve asks at once for what is missing to n chunks.
+// reserve asks at once for what is missing to n chunks, or a little more: see size classes.
+// It does not touch what it gets, which may be much.
 func (a *arena) reserve(n int) {
-	if n <= slabLen {
-		a.reserveFirst(n)
-		return
+	if a.chunks() < min(n, slabLen) {
+		slab := slices.Grow([]chunk(nil), min(n, slabLen))
+		slab = slab[:min(cap(slab), slabLen)]
+		if len(a.slabs) == 0 {
+			a.slabs = append(a.slabs, nil)
+		}
+		copy(slab, a.slabs[0])
+		a.slabs[0] = slab
 	}
 	missing := n - a.chunks()
 	if missing <= 0 {
 		return
 	}
-	if last := len(a.slabs) - 1; last >= 0 {
-		slab := a.slabs[last]
-		room := slabLen - len(slab)
-		a.slabs[last] = append(slab, make([]chunk, room)...)
-		a.setFree(last<<slabBits+len(slab)+1, room)
-		missing -= room
-	}
 	slabs := (missing + slabLen - 1) / slabLen
 	all := make([]chunk, slabs*slabLen)
-	first := len(a.slabs)<<slabBits + 1
 	for i := range slabs {
 		a.slabs = append(a.slabs, all[i*slabLen:][:slabLen:slabLen])
-	}
-	a.setFree(first, len(all))
-}
-
-// reserveFirst makes the first slab, if it is the only one, large enough for n chunks.
-func (a *arena) reserveFirst(n int) {
-	if len(a.slabs) == 0 {
-		a.slabs = append(a.slabs, nil)
-	}
-	if len(a.slabs) == 1 && cap(a.slabs[0]) < n {
-		a.slabs[0] = append(slices.Grow([]chunk(nil), n), a.slabs[0]...)
-	}
-}
-
-// setFree makes n new chunks the first of those that are free, in their order.
-func (a *arena) setFree(first, n int) {
-	for i := first + n - 1; i >= first; i-- {
-		a.at(uint32(i)).next = a.free
-		a.free = uint32(i)
 	}
 }
 
@@ -138,7 +107,7 @@ func (a *arena) release(i uint32) {
 	a.free = i
 }
 
-// chunks returns how many there are, in lists or free.
+// chunks returns how many there are, in lists or not.
 func (a *arena) chunks() int {
 	last := len(a.slabs) - 1
 	if last < 0 {
@@ -147,11 +116,5 @@ func (a *arena) chunks() int {
 	return last*slabLen + len(a.slabs[last])
 }
 
-// bytes returns the size of the chunks held.
-func (a *arena) bytes() int {
-	n := 0
-	for _, s := range a.slabs {
-		n += cap(s)
-	}
-	return n * chunkBytes
-}
+// bytes returns the size of the chunks.
+func (a *arena) bytes() int { return a.chunks() * chunkBytes }

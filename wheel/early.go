@@ -14,6 +14,7 @@ func (w *Hashed) Early(limit, most int, visit func(record uint32, tick int64) (d
 	if w.from != w.target || w.old.holdsMore(w.cursor+1, most) || w.ring.holdsMore(w.cursor+1, most) {
 		return false
 	}
+	defer w.dropOld()
 	limit = max(limit, 1)
 	return w.earlyIn(&w.old, &limit, visit) || w.earlyIn(&w.ring, &limit, visit)
 }

@@ -60,6 +60,15 @@ func TestEarly(t *testing.T) {
 			require.Equal(t, 666, advanceAll(w, 103))
 		}
 	})
+	t.Run("ends a rebuild whose last records are done", func(t *testing.T) {
+		w := NewHashed(8, 0)
+		w.Add(1, 1)
+		w.Resize(16, 0)
+		require.True(t, w.Rebuilding())
+		require.False(t, w.Early(1, math.MaxInt, all))
+		require.False(t, w.Rebuilding())
+		check(t, w)
+	})
 	t.Run("puts back what is left of a chunk, however little", func(t *testing.T) {
 		w := fill(1) // the other ticks are in the same list
 		for left := 999; w.Early(1, math.MaxInt, all); left-- {

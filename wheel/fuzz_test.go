@@ -245,8 +245,31 @@ func replay(t testing.TB, s script) {
 				require.False(t, more && !w.Rebuilding())
 			})
 		case 15:
-			if next, ok := w.Next(); ok {
-				require.LessOrEqual(t, next, m.first())
+			switch {
+			case op < 64:
+				if next, ok := w.Next(); ok {
+					require.LessOrEqual(t, next, m.first())
+				}
+			case op < 128:
+				w.Reserve(8 * int(s.byte()))
+			default:
+				done, limit := 0, int(s.byte())
+				protect(func() {
+					w.Early(limit, int(s.byte()), func(record uint32, tick int64) bool {
+						require.LessOrEqual(t, tick, w.Cursor()+1)
+						require.Positive(t, m.held[waitingFor{record, tick}])
+						switch s.byte() % 4 {
+						case 0:
+							return false
+						case 1:
+							panic(bidden{})
+						}
+						m.remove(t, record, tick)
+						done++
+						return true
+					})
+				})
+				require.LessOrEqual(t, done, max(limit, 1))
 			}
 		}
 		check(t, w)

@@ -51,8 +51,8 @@ func NewHashed(slots int, now int64) *Hashed {
 	return &Hashed{from: now, cursor: now, target: now, ring: newRing(roundSlots(slots), new(arena))}
 }
 
-// Reserve asks at once for about the memory that is missing for so many records. Without it,
-// memory is asked for as records are added.
+// Reserve asks at once for what is missing of the memory that so many records need, those that
+// are there already included. Without it, memory is asked for as records are added.
 func (w *Hashed) Reserve(records int) {
 	if records <= 0 {
 		return
@@ -162,6 +162,10 @@ func (w *Hashed) Slots() int { return len(w.ring.slots) }
 
 // Cursor returns the last tick that the wheel has come to.
 func (w *Hashed) Cursor() int64 { return w.cursor }
+
+// Room returns how many records there would be memory for if all chunks were full. It is less
+// than Len while a rebuild moves them to new memory.
+func (w *Hashed) Room() int { return w.ring.chunks.chunks() * chunkLen }
 
 // Bytes returns the size of the memory that the wheel holds.
 func (w *Hashed) Bytes() int {

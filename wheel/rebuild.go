@@ -14,17 +14,17 @@ import "math"
 // Resize begins to rebuild the wheel into a ring of the given number of slots,
 // rounded and limited as by NewHashed. The same number as before is of use
 // too: the records move closer together, and Step can drop some of them.
-// Records is about how many will be left: if they need much less memory than
-// there is, they move to memory of their own, and what they leave is given back
-// when the last of them has left it; otherwise they stay in the memory they are in.
+// They move to new memory, where records for the same tick lie side by side, and
+// the old one is given back when the last has left it. But if there is no more of it
+// than three times what keep records need, it is kept, and no more is asked for.
 // While a rebuild is under way, Resize does nothing.
-func (w *Hashed) Resize(slots, records int) {
+func (w *Hashed) Resize(slots, keep int) {
 	slots = roundSlots(slots)
 	if w.Rebuilding() {
 		return
 	}
 	chunks := w.ring.chunks
-	if records < chunks.chunks()*chunkLen/4 {
+	if keep < w.Room()/3 {
 		chunks = new(arena)
 	}
 	w.old, w.ring = w.ring, newRing(slots, chunks)

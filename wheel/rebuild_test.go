@@ -65,45 +65,72 @@ func Test_rebuild_drops_what_keep_refuses(t *testing.T) {
 	require.Len(t, due(t, w, 3000, noLimit), 300)
 }
 
-func Test_records_that_stay_are_rebuilt_in_the_memory_that_there_is(t *testing.T) {
-	w := NewHashed(64, 0)
+func Test_a_rebuild_keeps_the_memory_unless_much_less_will_do(t *testing.T) {
 	const records = 10_000
-	for i := range uint32(records) {
-		w.Add(i, 1+int64(i))
+	half := func(record uint32, _ int64) bool { return record%2 == 0 }
+	filled := func() *Hashed {
+		w := NewHashed(64, 0)
+		for i := range uint32(records) {
+			w.Add(i, 1+int64(i))
+		}
+		return w
 	}
-	before := w.ring.chunks.bytes()
-	w.Resize(64, records/2)
-	for w.Step(100, func(record uint32, tick int64) bool { return record%2 == 0 }) {
-		require.LessOrEqual(t, w.ring.chunks.bytes(), before+slabLen*chunkBytes)
+	const slots = 64 * slotBytes
+
+	w := filled()
+	before := w.Bytes()
+	for range 3 {
+		w.Resize(64, records/2)
+		require.Same(t, w.old.chunks, w.ring.chunks)
+		require.Equal(t, before+slots, w.Bytes(), "the memory is counted once")
+		for w.Step(100, half) {
+			require.LessOrEqual(t, w.Bytes(), before+slots)
+		}
+		check(t, w)
+		require.Equal(t, before, w.Bytes())
+		require.Equal(t, records/2, w.Len())
+		for i := range uint32(records / 2) {
+			w.Add(2*i+1, 2+2*int64(i))
+		}
+		require.Equal(t, before, w.Bytes(), "what the others left is filled again")
 	}
-	check(t, w)
-	require.Equal(t, records/2, w.Len())
-	for i := range uint32(records / 2) {
-		w.Add(i, 1+int64(i))
-	}
-	require.LessOrEqual(t, w.ring.chunks.bytes(), before+slabLen*chunkBytes, "what the others left is filled again")
 	require.Len(t, due(t, w, records, noLimit), records)
+
+	w = filled()
+	w.Resize(64, w.Room()/3-1)
+	require.NotSame(t, w.old.chunks, w.ring.chunks)
+	require.Equal(t, before+slots, w.Bytes(), "the old memory is counted until it goes")
+	most := 0
+	for w.Step(100, half) {
+		most = max(most, w.Bytes())
+	}
+	require.Greater(t, most, before+slots+records/4*8, "both memories are counted")
+	require.LessOrEqual(t, w.Bytes(), before/2+slots+slabLen*chunkBytes)
+	require.Len(t, due(t, w, records, noLimit), records/2)
 }
 
 func Test_reserved_memory_is_what_records_need(t *testing.T) {
-	for _, already := range []int{0, 1, 100, 5000} {
-		w := NewHashed(64, 0)
-		for i := range uint32(already) {
-			w.Add(i, 1+int64(i))
+	for _, already := range []int{0, 1, 100, 700, 5000} {
+		for _, records := range []int{500, 1000, 20_000} {
+			w := NewHashed(16, 0)
+			for i := range uint32(already) {
+				w.Add(i, 1+int64(i))
+			}
+			before := w.Bytes()
+			w.Reserve(records)
+			check(t, w)
+			reserved := w.Bytes()
+			most := (records/chunkLen + 16/2 + 2 + slabLen) * chunkBytes // and a slab begun
+			require.LessOrEqual(t, reserved, max(before, 16*slotBytes+most))
+			for i := already; i < records; i++ {
+				w.Add(uint32(i), 1+int64(i))
+			}
+			require.Equal(t, reserved, w.Bytes(), "%d records, then %d", already, records)
+			w.Reserve(records)
+			require.Equal(t, reserved, w.Bytes(), "there is enough")
+			check(t, w)
+			require.Len(t, due(t, w, int64(max(records, already)), noLimit), max(records, already))
 		}
-		const records = 20_000
-		w.Reserve(records)
-		check(t, w)
-		reserved := w.Bytes()
-		require.LessOrEqual(t, reserved, records*9+2*slabLen*chunkBytes)
-		for i := already; i < records; i++ {
-			w.Add(uint32(i), 1+int64(i))
-		}
-		require.Equal(t, reserved, w.Bytes(), "%d records before", already)
-		w.Reserve(records)
-		require.Equal(t, reserved, w.Bytes(), "there is enough")
-		check(t, w)
-		require.Len(t, due(t, w, records, noLimit), records)
 	}
 }
 

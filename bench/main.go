@@ -1,6 +1,6 @@
 // Command bench compares wheelcache with other caches for Go, side by side.
 //
-//	go run -C bench .                         the quick cases, under 3 minutes
+//	go run -C bench .                         the quick cases, about 3 minutes
 //	go run -C bench . -full                   everything; takes long
 //	go run -C bench . -full -workload get,mix90 -cache wheelcache,otter
 //	go run -C bench . -list                   what there is

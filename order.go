@@ -312,7 +312,7 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 				continue
 			}
 		}
-		if s.wheel != nil && !o.full() {
+		if s.wheel != nil && len(o.history.pages) == 0 {
 			s.wheel.Reserve(s.soon()) // main fills from now on, and its entries wait alone
 		}
 		o.history.evict(p.slot.hash, from, o.entries())
@@ -403,9 +403,6 @@ func (o *order) front() (q *fifo, mark uint32) {
 
 // entries returns how many there are that are not pinned.
 func (o *order) entries() int { return o.smallCount + o.mainCount }
-
-// full reports whether something has been evicted, so that there is a history of it.
-func (o *order) full() bool { return len(o.history.pages) > 0 }
 
 // records returns how many hashes are in small.
 func (o *order) records() int { return int(o.small.len) + int(o.unswept.len) }

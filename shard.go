@@ -533,10 +533,10 @@ func (s *shard[K, V]) tend() {
 		}
 	case records <= fewRecords:
 	case s.hasOrphans():
-		s.rebuild(max(awaited, s.soon()))
-	case max(records, s.soon()) < w.peak/8,
+		s.rebuild(awaited)
+	case records < w.peak/8 && s.soon() < w.peak/8,
 		s.cache.slots == 0 && records > 2*recordsPerSlot*w.Slots() && w.Slots() < mostSlots:
-		s.rebuild(max(records, s.soon()))
+		s.rebuild(records)
 	}
 }
 
@@ -560,11 +560,13 @@ func (s *shard[K, V]) awaited() int {
 	return n
 }
 
-// rebuild begins to rebuild the wheel for n records. What a bounded cache evicts from main
-// leaves an orphan, so its wheels are rebuilt again and again, and do so in the memory they have.
+// rebuild begins to rebuild the wheel for n records, or those that will soon be there. What a
+// bounded cache evicts from main leaves an orphan, so its wheels are rebuilt again and again, and
+// do so in the memory they have.
 func (s *shard[K, V]) rebuild(n int) {
 	keep := 0
 	if s.order != nil {
+		n = max(n, s.soon())
 		keep = n
 	}
 	s.wheel.Resize(s.slotsFor(n), keep)

@@ -131,7 +131,7 @@ func BenchmarkRebuild(b *testing.B) {
 	}
 	b.Run("slots=512/records=1M", func(b *testing.B) {
 		for range b.N {
-			w.Resize(512, records)
+			w.Resize(512, 0)
 			for w.Step(256, nil) {
 			}
 		}

@@ -1104,6 +1104,50 @@ func TestSomeOfALoopLargerThanTheCacheIsKept(t *testing.T) {
 	}
 }
 
+// Nothing tells the entries of a shard apart when it comes to its bound first: those that came first
+// stay, so that the next round finds them. Later, when main has room, nothing comes for being new.
+func TestMainIsFilledOnceWithWhatComes(t *testing.T) {
+	const most = 1000
+	c := mustNew(t, Options[int, int]{MaxEntries: most, Shards: 1})
+	o := c.shards[0].order
+	hits := func(from, to int) (n int) {
+		for k := from; k < to; k++ {
+			if _, ok := c.Get(k); ok {
+				n++
+			} else {
+				c.Set(k, k)
+			}
+		}
+		return n
+	}
+	for range 2 {
+		hits(0, 3*most)
+		require.True(t, o.filled)
+		require.Greater(t, o.mainCount, most*8/10)
+		require.Greater(t, hits(0, 3*most), most*8/10)
+		check(t, c)
+
+		// the same, where some of it was deleted after main was full
+		var inMainNow []int
+		for k := range c.All() {
+			_, hash := c.at(k)
+			if p, ok := c.shards[0].find(hash, k); ok && p.mark()&inMain != 0 {
+				inMainNow = append(inMainNow, k)
+			}
+		}
+		for _, k := range inMainNow {
+			c.Delete(k)
+		}
+		require.Zero(t, o.mainCount)
+		hits(10*most, 13*most)
+		require.Less(t, o.mainCount, most/2, "but for those that seem to have come before")
+		check(t, c)
+
+		c.Clear() // and then all begins anew
+		require.False(t, o.filled)
+	}
+}
+
 // What comes out of small stays if its key has clearly come more often than that of the entry
 // before the hand. Otherwise both stay where they are, and the hand too.
 func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {

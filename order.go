@@ -33,8 +33,12 @@ import (
 // than the one that the hand has before it, which is evicted instead; this is TinyLFU's idea
 // (Einziger, Friedman, Manes, TOS 2017). The hand then goes on; otherwise it stays, so it
 // may be one and the same entry of main that all have to beat for a while, until it is read
-// or its arrivals are forgotten. And while small is beyond its target, as when the bound has
-// just been reached, all that have arrived clearly more often than never go to main.
+// or its arrivals are forgotten. And while main has room, since small is beyond its target, all
+// that have arrived clearly more often than never go to main.
+//
+// When a shard comes to its bound first, nobody can tell its entries apart, and all are in small.
+// Until main has been full once, whatever comes out of small goes there: of a loop, those that
+// came first are as good as any, but only if they stay.
 //
 // A read only counts, up to three, in the marks of the bucket that it has before
 // it anyway, and not even that when the count is at its maximum. So reads of a
@@ -98,6 +102,7 @@ type order struct {
 	target   float64 // of smallUsed, as a part of share
 	parity   uint32  // swept, or 0: how that stands in marks now
 	sweeping bool
+	filled   bool // main has been full since the shard was empty
 
 	// Each write to a full shard changes what comes now, all in one cache line.
 	lines      lines // of small and unswept: the end of it
@@ -234,6 +239,7 @@ func (s *shard[K, V]) leave(seg *segment, p spot) {
 	s.quit(mark, cost)
 	if o.entries() == 0 {
 		o.lines = lines{} // memory comes back
+		o.filled = false
 		if len(o.history.pages) > fewPages {
 			o.history = history{}
 		}
@@ -296,7 +302,7 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 	o := s.order
 	for looks := 0; o.entries() > 0; looks++ {
 		from := ofMain
-		if o.smallCount > 0 && (o.mainCount == 0 || float64(o.smallUsed) > o.target*float64(o.share)) {
+		if o.smallCount > 0 && (o.mainCount == 0 || o.mainHasRoom(0)) {
 			from = ofSmall
 		}
 		by := soon
@@ -336,22 +342,22 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 	return spot{}, false
 }
 
-// better lets an entry that is about to be evicted from small stay if it has come clearly more
-// often than never and main has room, since small is beyond its target even without it; or else if
-// it has come clearly more often than the one of main whose turn it is. It returns which one is
-// to go, if there is one.
+// better lets an entry that is about to be evicted from small stay if main has room for it, and has
+// never been full or the entry has come clearly more often than never; or else if it has come
+// clearly more often than the one of main whose turn it is. It returns which one is to go, if there
+// is one.
 func (s *shard[K, V]) better(p spot, by int64) (worse spot, from part, ok bool) {
 	o := s.order
 	arrivals := o.history.arrivals(p.slot.hash)
-	if arrivals <= clearly || expiresBy(p, by) {
+	if arrivals <= clearly && o.filled || expiresBy(p, by) {
 		return p, ofSmall, true
 	}
-	cost := s.costIn(s.dir.Load().of(p.slot.hash), p)
-	if float64(o.smallUsed-cost) > o.target*float64(o.share) {
+	if o.mainHasRoom(s.costIn(s.dir.Load().of(p.slot.hash), p)) {
 		s.promote(p)
 		return spot{}, ofSmall, false
 	}
-	if o.mainCount == 0 {
+	o.filled = true
+	if arrivals <= clearly || o.mainCount == 0 {
 		return p, ofSmall, true
 	}
 	worse, ok = s.comeBy(by)
@@ -364,6 +370,11 @@ func (s *shard[K, V]) better(p spot, by int64) (worse spot, from part, ok bool) 
 	}
 	o.hand.slot-- // to pass it would wear out the counts of others, eviction by eviction
 	return p, ofSmall, true
+}
+
+// mainHasRoom reports whether small would be beyond its target without entries of that cost.
+func (o *order) mainHasRoom(cost int64) bool {
+	return float64(o.smallUsed-cost) > o.target*float64(o.share)
 }
 
 // expiresBy reports whether an entry expires so early that it is not worth keeping.

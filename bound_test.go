@@ -190,32 +190,36 @@ func TestWhatIsReadStaysAndWhatIsNotGoes(t *testing.T) {
 }
 
 func TestPeekIsNoReasonToStay(t *testing.T) {
+	const most, asked = 640, 30
 	read, peeked := 0, 0
 	for _, look := range []bool{true, false} {
-		c := mustNew(t, Options[int, int]{MaxEntries: 640})
-		for k := range 300 {
-			c.Set(k, k)
+		c := mustNew(t, Options[int, int]{MaxEntries: most, Shards: 1})
+		for k := range 2 * most {
+			c.Set(-k, k) // until main is full
+		}
+		for k := range asked {
+			c.Set(1+k, k)
 		}
 		for i := range 2000 {
-			for k := range 300 {
+			for k := range asked {
 				if look {
-					c.Get(k)
+					c.Get(1 + k)
 				} else {
-					c.Peek(k)
+					c.Peek(1 + k)
 				}
 			}
 			c.Set(1000+i, 0)
 		}
-		for k := range 300 {
-			if _, ok := c.Peek(k); ok && look {
+		for k := range asked {
+			if _, ok := c.Peek(1 + k); ok && look {
 				read++
 			} else if ok {
 				peeked++
 			}
 		}
 	}
-	require.GreaterOrEqual(t, read, 295)
-	require.Zero(t, peeked)
+	require.Greater(t, read, asked*9/10)
+	require.Less(t, peeked, asked/3, "but for those that are taken for what came often")
 }
 
 func TestExpiredEntriesGoBeforeOthers(t *testing.T) {

@@ -3,6 +3,7 @@ package wheelcache
 import (
 	"iter"
 	"math"
+	"math/bits"
 	"runtime"
 	"slices"
 	"testing"
@@ -374,14 +375,16 @@ func checkOrder[K comparable, V any](t testing.TB, s *shard[K, V]) (waiting []aw
 		}
 		require.EqualValues(t, n, q.len, "records")
 		for number := q.first; number != 0; number = o.lines.at(number).next {
+			require.Zero(t, o.lines.slabs[(number-1)/slabLines].free>>((number-1)%slabLines)&1, "line %d is free and in a queue", number)
 			used++
 		}
 	}
-	for number := o.lines.free; number != 0; number = o.lines.at(number).next {
-		used++
-	}
-	require.Equal(t, len(o.lines.slabs)*slabLines, used, "lines in queues or free")
-	for number := uint32(1); o.lines.known(number); number++ {
+	require.Equal(t, o.lines.used, used, "lines in queues")
+	checkSlabs(t, &o.lines)
+	for number := range uint32(len(o.lines.slabs) * slabLines) {
+		if number++; !o.lines.known(number) {
+			continue
+		}
 		if l := o.lines.at(number); l.tick != noTick {
 			waiting = append(waiting, awaited{number, l.tick})
 		}
@@ -405,6 +408,31 @@ func checkOrder[K comparable, V any](t testing.TB, s *shard[K, V]) (waiting []aw
 		require.Failf(t, "too many records", "%d for %d entries", n, o.smallCount)
 	}
 	return waiting
+}
+
+// checkSlabs checks that a list has all slabs with free lines, and another those without memory.
+func checkSlabs(t testing.TB, l *lines) {
+	t.Helper()
+	inList, given := make(map[uint32]bool), make(map[uint32]bool)
+	for n, prev := l.first, uint32(0); n != 0; n, prev = l.slabs[n-1].next, n {
+		require.Equal(t, prev, l.slabs[n-1].prev, "slab before slab %d", n)
+		inList[n] = true
+	}
+	for n := l.given; n != 0; n = l.slabs[n-1].next {
+		given[n] = true
+	}
+	free, all := 0, 0
+	for i, s := range l.slabs {
+		n := uint32(i + 1)
+		require.Equal(t, s.free != 0, inList[n], "slab %d has free lines", n)
+		require.Equal(t, s.lines == nil, given[n], "slab %d has no memory", n)
+		if s.lines != nil {
+			free += bits.OnesCount16(s.free)
+			all += slabLines
+		}
+	}
+	require.Equal(t, free, l.free, "free lines")
+	require.Equal(t, all-free, l.used, "lines in queues")
 }
 
 // checkLoads checks what one shard knows of loading. Loads may be under way.

@@ -1,5 +1,7 @@
 package wheelcache
 
+import "math/bits"
+
 // A fifo is a queue of hashes in the order in which they came. It is a list of lines, so that
 // one that is as long as before allocates nothing.
 type fifo struct {
@@ -19,46 +21,129 @@ type line struct {
 const lineLen = 14
 
 // lines are what the queues of a shard consist of. They are known by numbers, from 1
-// on, since the wheel's records have room for no more. What the queues once needed stays
-// until they are empty: five bytes for each entry that was in small at most.
+// on, since the wheel's records have room for no more. They lie in slabs. Before a shard comes
+// to its bound all its entries are in small, later a tenth of them as a rule: so a slab that has
+// no line in a queue is given up, unless the queues may soon need it again. Lines are taken
+// from the slab that has had a free one for longest, so that others become all free.
 type lines struct {
-	slabs   []*[slabLines]line
-	waiting int    // lines with a tick
-	free    uint32 // first of a list of those in no queue
+	slabs       []slab
+	waiting     int    // lines with a tick
+	used, free  int    // lines in queues, and others
+	first, last uint32 // slabs with free lines, by their number from 1 on; 0 if there are none
+	given       uint32 // slabs without memory: a list, too
 }
 
-const slabLines = 16 // with which a slab takes 1 KB
+type slab struct {
+	lines      *[slabLines]line // nil if it was given up
+	prev, next uint32           // in the list it is in
+	free       uint16           // its lines in no queue, a bit for each
+}
+
+const (
+	slabLines = 16 // with which a slab takes 1 KB
+	allFree   = 1<<slabLines - 1
+	fewLines  = 2 * slabLines // free ones that are no reason to give up a slab
+)
 
 // at returns a line by its number.
 func (l *lines) at(number uint32) *line {
 	number--
-	return &l.slabs[number/slabLines][number%slabLines]
+	return &l.slabs[number/slabLines].lines[number%slabLines]
 }
 
 // known reports whether there is a line of that number, in a queue or not.
 func (l *lines) known(number uint32) bool {
-	return number-1 < uint32(len(l.slabs)*slabLines)
+	number--
+	return number/slabLines < uint32(len(l.slabs)) && l.slabs[number/slabLines].lines != nil
 }
 
-func (l *lines) take() uint32 {
-	if l.free == 0 {
-		slab := new([slabLines]line)
-		lowest := uint32(len(l.slabs)*slabLines) + 1
-		for i := range slab[1:] {
-			slab[i].next = lowest + uint32(i) + 1
-		}
-		l.slabs = append(l.slabs, slab)
-		l.free = lowest
+// take returns a line that is in no queue.
+func (l *lines) take() (number uint32) {
+	if l.first == 0 {
+		l.grow()
 	}
-	number := l.free
-	first := l.at(number)
-	l.free, first.next = first.next, 0
-	return number
+	n := l.first
+	s := &l.slabs[n-1]
+	i := bits.TrailingZeros16(s.free)
+	if s.free &^= 1 << i; s.free == 0 {
+		l.unlink(n)
+	}
+	l.free--
+	l.used++
+	s.lines[i].next = 0
+	return (n-1)*slabLines + uint32(i) + 1
 }
 
+// give takes back a line.
 func (l *lines) give(number uint32) {
-	l.at(number).next = l.free
-	l.free = number
+	number--
+	n := number/slabLines + 1
+	s := &l.slabs[n-1]
+	if s.free == 0 {
+		l.link(n)
+	}
+	s.free |= 1 << (number % slabLines)
+	l.free++
+	l.used--
+	if s.free == allFree && l.free > fewLines+l.used/2 {
+		l.giveUp(n)
+	}
+}
+
+// grow adds a slab, whose number is one that was given up, if possible.
+func (l *lines) grow() {
+	n := l.given
+	if n == 0 {
+		l.slabs = append(l.slabs, slab{})
+		n = uint32(len(l.slabs))
+	} else {
+		l.given = l.slabs[n-1].next
+	}
+	s := &l.slabs[n-1]
+	s.lines, s.free = new([slabLines]line), allFree
+	l.free += slabLines
+	l.link(n)
+}
+
+// giveUp drops a slab of which no line is in a queue. What records of them are in the wheel become
+// orphans; or stand, by chance, for a line that is the next to have the number, which does no harm.
+func (l *lines) giveUp(n uint32) {
+	l.unlink(n)
+	s := &l.slabs[n-1]
+	for i := range s.lines {
+		if s.lines[i].tick != noTick {
+			l.waiting--
+		}
+	}
+	l.free -= slabLines
+	*s = slab{next: l.given}
+	l.given = n
+}
+
+// link puts a slab at the end of the list of those with free lines.
+func (l *lines) link(n uint32) {
+	s := &l.slabs[n-1]
+	s.prev, s.next = l.last, 0
+	if l.last == 0 {
+		l.first = n
+	} else {
+		l.slabs[l.last-1].next = n
+	}
+	l.last = n
+}
+
+func (l *lines) unlink(n uint32) {
+	s := &l.slabs[n-1]
+	if s.prev == 0 {
+		l.first = s.next
+	} else {
+		l.slabs[s.prev-1].next = s.next
+	}
+	if s.next == 0 {
+		l.last = s.prev
+	} else {
+		l.slabs[s.next-1].prev = s.prev
+	}
 }
 
 // push adds a hash at the end.

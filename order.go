@@ -103,9 +103,14 @@ type order struct {
 	parity   uint32  // swept, or 0: how that stands in marks now
 	sweeping bool
 	filled   bool // main has been full since the shard was empty
+	hand     struct {
+		at     uint64 // point in the hashes where its segment begins
+		bucket uint32 // of the segment
+		slot   uint32 // of the bucket: the next to be looked at
+	}
+	unswept fifo // what of small a sweep has not come to: comes after small
 
 	// Each write to a full shard changes what comes now, all in one cache line.
-	lines      lines // of small and unswept: the end of it
 	small      fifo
 	used       int64 // cost of all entries
 	smallUsed  int64 // cost of those in small
@@ -113,12 +118,8 @@ type order struct {
 	mainCount  int
 	history    history // its clocks
 
-	unswept fifo // what of small a sweep has not come to: comes after small
-	hand    struct {
-		at     uint64 // point in the hashes where its segment begins
-		bucket uint32 // of the segment
-		slot   uint32 // of the bucket: the next to be looked at
-	}
+	lines lines    // of small and unswept
+	_     [40]byte // so that it is allocated where a cache line begins
 }
 
 // The marks of a slot.

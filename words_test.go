@@ -763,7 +763,7 @@ func TestWhatAWriteChangesIsInOneCacheLine(t *testing.T) {
 
 	var o order
 	require.Zero(t, unsafe.Sizeof(o)%cacheLine) // so it is allocated where a line begins
-	first, last := unsafe.Offsetof(o.lines)+unsafe.Offsetof(o.lines.free), unsafe.Offsetof(o.history)+unsafe.Sizeof(o.history.clocks)-1
+	first, last := unsafe.Offsetof(o.small), unsafe.Offsetof(o.history)+unsafe.Sizeof(o.history.clocks)-1
 	require.Equal(t, first/cacheLine, last/cacheLine)
 	require.EqualValues(t, cacheLine, unsafe.Sizeof(line{}))
 	require.EqualValues(t, cacheLine, unsafe.Sizeof(page{}))

@@ -77,6 +77,7 @@ func (l *ledger) balance(cost func(k, v int) int64, most int64) {
 }
 
 func TestBoundedCachesKeepTheirBooks(t *testing.T) {
+	t.Parallel()
 	one := func(int, int) int64 { return 1 }
 	byValue := func(_, v int) int64 { return int64(v % 7) } // some are pinned
 	steep := func(_, v int) int64 { return int64(v%100) * int64(v%100) }
@@ -517,6 +518,7 @@ func TestSmallBoundsHaveFewShards(t *testing.T) {
 
 // One large entry may need the room of all shards.
 func TestALargeEntryTakesTheRoomOfManyShards(t *testing.T) {
+	t.Parallel()
 	c := mustNew(t, Options[int, int]{MaxCost: 10_000, Shards: 16, Cost: func(_, v int) int64 { return int64(v) }})
 	for k := range 20_000 {
 		c.Set(k, 1)
@@ -555,6 +557,7 @@ func TestALargeEntryIsThereWhenItsSetReturns(t *testing.T) {
 
 // Two keys of one hash may stand in both parts of a queue that is being swept.
 func TestKeysOfOneHashKeepTheirRecordsInASweep(t *testing.T) {
+	t.Parallel()
 	for _, hashes := range []uint64{300, 1000, 3000} {
 		c := mustNew(t, Options[int, int]{MaxEntries: 300, Shards: 1, Hash: func(k int) uint64 {
 			return mix(uint64(k), 1, 2) >> 20 % hashes
@@ -680,6 +683,7 @@ func TestDeletingAndStoringAgainLeavesNoRecordsBehind(t *testing.T) {
 // What comes and goes for long leaves the table as full as it was. (It was not, when the
 // hand went in the order of hashes.)
 func TestATableAtItsBoundStaysAsFullAsItWas(t *testing.T) {
+	t.Parallel()
 	n := 200_000
 	if testing.Short() {
 		n = 20_000
@@ -1076,6 +1080,7 @@ func TestWhatIsEvictedInTimeLeavesTheWheelAlone(t *testing.T) {
 
 // Of loops that are larger than the cache, LRU and S3-FIFO keep nothing.
 func TestSomeOfALoopLargerThanTheCacheIsKept(t *testing.T) {
+	t.Parallel()
 	const most, rounds = 1000, 40
 	loops := []int{1500, 2500, 4500, 6000}
 	if testing.Short() {
@@ -1234,6 +1239,7 @@ func TestAnEntryThatCameOftenTakesThePlaceOfOneThatDidNot(t *testing.T) {
 // What the wheel of a full shard has memory for are its deadlines, and what is evicted with one
 // leaves no more than its place to the next.
 func TestTheWheelOfAFullCacheHasMemoryForItsDeadlines(t *testing.T) {
+	t.Parallel()
 	const entries = 10_000
 	room := func(every int) (most int) {
 		c := mustNew(t, Options[int, int]{MaxEntries: entries, Shards: 1, Clock: clockwork.NewFakeClock()})

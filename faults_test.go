@@ -326,6 +326,7 @@ func underLock(operation, site string) bool {
 }
 
 func TestFaultsOfTheUsersCodeLeaveTheCacheWhole(t *testing.T) {
+	t.Parallel()
 	for _, site := range sites {
 		var struck atomic.Int64
 		for fault, do := range faults {

@@ -426,7 +426,10 @@ func FuzzCache(f *testing.F) {
 		doSet, 1, 0, doSet, 2, 0, doSet, 3, 0, doClose, 0, 0, doSet, 1, 0, doGet, 1, 0, doReplace, 1, 0, doGetOrSet, 4, 0,
 		doMove, 1, 0, doTouch, 1, 0, doCompute, 1, 0, doCompute, 1, 2, doDelete, 2, 0, doCompareAndSwap, 3, 0, doSetTTL, 5, 20,
 		doAdvance, 0, 4, doGet, 3, 0, doClear, 0, 0))
-	f.Fuzz(func(t *testing.T, data []byte) { replay(t, data) })
+	f.Fuzz(func(t *testing.T, data []byte) {
+		t.Parallel()
+		replay(t, data)
+	})
 }
 
 // sequencesRun makes each -count replay other sequences than the one before.

@@ -15,6 +15,7 @@ import (
 // A cache in which nobody else need know of a Set overwrites by write, which those of
 // the model, whose removals are compared, never do.
 func TestAPlainCacheAgreesWithAMap(t *testing.T) {
+	t.Parallel()
 	for seed := range uint64(20) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			plainAgainstMap(t, seed, uint64Keys, uint64Values)

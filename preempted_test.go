@@ -1,7 +1,6 @@
 package wheelcache
 
 import (
-	"fmt"
 	"math/rand/v2"
 	"runtime"
 	"strconv"
@@ -291,96 +290,6 @@ func TestStressWithTheUsersCodeYielding(t *testing.T) {
 	})
 	t.Run("uint64 to two strings", func(t *testing.T) {
 		stress(t, yielding(twinLoad(Options[uint64, twin]{Tick: time.Millisecond, Shards: 4})))
-	})
-}
-
-// neverMixed lets writers store and delete keys of several words in the slots of one
-// bucket, while readers look for keys that would be found if the words of two were
-// taken for one. key(a, b) is made of two numbers; only those with a == b are stored.
-func neverMixed[K comparable](t *testing.T, key func(a, b int) K) {
-	t.Helper()
-	writes := 40_000
-	if testing.Short() {
-		writes = 5000
-	}
-	const keys = 6
-	for _, hash := range []func(K) uint64{nil, func(K) uint64 { return 1 }} {
-		c := mustNew(t, Options[K, pairs]{Shards: 1, Hash: hash, Clock: clockwork.NewFakeClock()})
-		var mixed atomic.Int64
-		var done atomic.Bool
-		var writers, readers sync.WaitGroup
-		for w := range 2 {
-			writers.Go(func() {
-				r := rand.New(rand.NewPCG(uint64(w), 3))
-				for i := range writes {
-					k := r.IntN(keys)
-					if i%2 == 0 {
-						c.Delete(key(k, k))
-					} else {
-						c.Set(key(k, k), pairs{uint64(k), uint64(k)})
-					}
-				}
-			})
-		}
-		for g := range 2 {
-			readers.Go(func() {
-				r := rand.New(rand.NewPCG(uint64(g), 4))
-				for !done.Load() {
-					a, b := r.IntN(keys), r.IntN(keys)
-					v, ok := c.Get(key(a, b))
-					e, present := c.Entry(key(a, b))
-					want := pairs{uint64(a), uint64(b)}
-					if (ok || present) && a != b || ok && v != want || present && e.Value != want {
-						mixed.Add(1)
-					}
-				}
-			})
-		}
-		writers.Wait()
-		done.Store(true)
-		readers.Wait()
-		require.Zero(t, mixed.Load(), "keys of which half was seen")
-		check(t, c)
-	}
-}
-
-func Test_keys_are_never_mixed(t *testing.T) {
-	t.Run("[2]uint64", func(t *testing.T) {
-		neverMixed(t, func(a, b int) [2]uint64 { return [2]uint64{uint64(a), uint64(b)} })
-	})
-	t.Run("[4]uint64", func(t *testing.T) {
-		neverMixed(t, func(a, b int) [4]uint64 { return [4]uint64{uint64(a), uint64(b), uint64(a), uint64(b)} })
-	})
-	t.Run("[3]uint32", func(t *testing.T) {
-		neverMixed(t, func(a, b int) [3]uint32 { return [3]uint32{uint32(a), uint32(b), uint32(b)} })
-	})
-	t.Run("string", func(t *testing.T) { // its words are an address and a length
-		const letters = "abcdefghijklmnopqrstuvwxyz"
-		neverMixed(t, func(a, b int) string { return letters[a : a+3*b+1] })
-	})
-	t.Run("[2]string", func(t *testing.T) {
-		neverMixed(t, func(a, b int) [2]string { return [2]string{strconv.Itoa(a), strconv.Itoa(b)} })
-	})
-	t.Run("any", func(t *testing.T) { // its words are a type and an address
-		types := []func(int) any{
-			func(n int) any { return n }, func(n int) any { return int64(n) }, func(n int) any { return uint(n) },
-			func(n int) any { return uint64(n) }, func(n int) any { return uintptr(n) }, func(n int) any { return time.Duration(n) },
-		}
-		neverMixed(t, func(a, b int) any { return types[a](b) })
-	})
-	t.Run("interface", func(t *testing.T) {
-		neverMixed(t, func(a, b int) fmt.Stringer {
-			if a%2 == 0 {
-				return time.Duration(10*a + b)
-			}
-			return Cause(10*a + b)
-		})
-	})
-	t.Run("padded", func(t *testing.T) {
-		neverMixed(t, func(a, b int) padded { return padded{byte(a), int64(b), byte(a)} })
-	})
-	t.Run("boxed", func(t *testing.T) {
-		neverMixed(t, func(a, b int) [6]int { return [6]int{a, b, a, b, a, b} })
 	})
 }
 

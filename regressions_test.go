@@ -491,6 +491,7 @@ func TestP20_DelaysAboutATurnAndManyTurnsAreExact(t *testing.T) {
 // timers for eleven messages: nats-io/nats-server#8594, PR#8595. Here a record may stay,
 // but not many.
 func TestP21_EveryRemovalLeavesTheWheelSoonerOrLater(t *testing.T) {
+	t.Parallel()
 	const n = 2000
 	each := func(f func(c *kvCache, key string)) func(c *kvCache) {
 		return func(c *kvCache) {
@@ -1718,6 +1719,7 @@ func TestP69_ZeroAndNegativeTTLsMeanExpiredOnArrival(t *testing.T) {
 // Deletes and updates left their records in the index of deadlines: 5.5 million in five
 // minutes (kafka-rest#504, ristretto#329, gogf/gf#3467, hertzbeat#4201).
 func TestP70_TheIndexOfDeadlinesDoesNotGrowWithChurn(t *testing.T) {
+	t.Parallel()
 	type cache = wheelcache.Cache[int, int]
 	const keys = 1024
 	midnight := epoch.Add(time.Hour)

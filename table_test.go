@@ -56,6 +56,7 @@ func shuffled(n int) []int {
 }
 
 func Test_table_grows_and_shrinks_with_any_hash(t *testing.T) {
+	t.Parallel()
 	eachHash(t, func(t *testing.T, h testHash) {
 		c := mustNew(t, Options[uint64, uint64]{Shards: 1, Hash: h.sum, Clock: clockwork.NewFakeClock()})
 		for i := range uint64(h.keys) {
@@ -159,6 +160,7 @@ func Test_capacity_may_be_exceeded_in_every_shard(t *testing.T) {
 }
 
 func Test_overflow_counts_stay_right_over_many_cycles(t *testing.T) {
+	t.Parallel()
 	eachHash(t, func(t *testing.T, h testHash) {
 		c := mustNew(t, Options[uint64, uint64]{Shards: 1, Hash: h.sum, Clock: clockwork.NewFakeClock()})
 		r := rand.New(rand.NewPCG(3, 4))

@@ -7,13 +7,10 @@ import (
 	"runtime"
 	"strconv"
 	"strings"
-	"sync"
-	"sync/atomic"
 	"testing"
 	"time"
 	"unsafe"
 
-	"github.com/jonboulle/clockwork"
 	"github.com/stretchr/testify/require"
 )
 
@@ -185,7 +182,6 @@ type comboTest interface {
 	name() string
 	layout(t *testing.T)
 	slots(t *testing.T)
-	cache(t *testing.T)
 }
 
 func (c combo[K, V]) name() string {
@@ -280,73 +276,12 @@ func (c combo[K, V]) slots(t *testing.T) {
 	loadCell[V](valueOf[K](slotAt[K, V](from, 0)), valuePointers)
 }
 
-// cache grows a cache with values that nothing else refers to, replaces and
-// removes them.
-func (c combo[K, V]) cache(t *testing.T) {
-	n := c.keys
-	if testing.Short() {
-		n = min(n, manyKeys/5)
-	}
-	cache := mustNew(t, Options[K, V]{Shards: 2, Clock: clockwork.NewFakeClock()})
-	for i := range n {
-		cache.Set(c.key(i), c.value(i))
-		if i == n/2 {
-			runtime.GC()
-		}
-	}
-	runtime.GC()
-	check(t, cache)
-	require.Equal(t, n, cache.Len())
-	for i := range n {
-		v, ok := cache.Get(c.key(i))
-		require.True(t, ok && c.same(v, i), "key %d", i)
-	}
-	for i := range n {
-		cache.SetTTL(c.key(i), c.value(i), time.Hour) // an earlier deadline: by putAt
-	}
-	for i := range n {
-		cache.SetTTL(c.key(i), c.value(n-1-i), 2*time.Hour) // a later one: by write, where that can
-	}
-	runtime.GC()
-	check(t, cache)
-	require.EqualValues(t, 2*n, cache.Stats().Replaced)
-	for k, v := range cache.All() {
-		cache.Move(k, 3*time.Hour)
-		got, ok := cache.Peek(k)
-		require.True(t, ok)
-		_ = got
-		_ = v
-	}
-	for i := range n {
-		if i%8 == 0 {
-			continue
-		}
-		v, ok := cache.GetAndDelete(c.key(i))
-		require.True(t, ok && c.same(v, n-1-i), "key %d", i)
-		_, ok = cache.Get(c.key(i))
-		require.False(t, ok)
-	}
-	runtime.GC()
-	check(t, cache)
-	for i := 0; i < n; i += 8 {
-		v, ok := cache.Get(c.key(i))
-		require.True(t, ok && c.same(v, n-1-i), "key %d", i)
-	}
-	cache.Clear()
-	check(t, cache)
-	require.Zero(t, cache.Len())
-}
-
 func Test_slots_are_laid_out_as_the_compiler_does(t *testing.T) {
 	eachCombo(t, func(t *testing.T, c comboTest) { c.layout(t) })
 }
 
 func Test_slots_give_back_what_was_stored(t *testing.T) {
 	eachCombo(t, func(t *testing.T, c comboTest) { c.slots(t) })
-}
-
-func Test_every_kind_of_key_and_value_survives_growth_and_collection(t *testing.T) {
-	eachCombo(t, func(t *testing.T, c comboTest) { c.cache(t) })
 }
 
 func Test_pointer_words_are_those_that_the_collector_follows(t *testing.T) {
@@ -445,238 +380,6 @@ func Test_new_buckets_are_vacant_in_memory_that_was_used_before(t *testing.T) {
 			}
 		}
 	}
-}
-
-// A tracked value tells when the collector has freed it.
-type tracked struct {
-	_ [8]uint64
-	i int
-}
-
-func collectUntil(t *testing.T, freed *atomic.Int64, want int64) {
-	t.Helper()
-	for range 100 {
-		runtime.GC()
-		if freed.Load() >= want {
-			return
-		}
-		runtime.Gosched()
-	}
-	// Cleanups run on a goroutine of their own, which may need a while.
-	for range 1_000_000 {
-		if freed.Load() >= want {
-			return
-		}
-		runtime.Gosched()
-	}
-	require.Equal(t, want, freed.Load(), "values freed")
-}
-
-// keepsAlive stores values that only the cache refers to, and takes them away in
-// several ways.
-func keepsAlive[V any](t *testing.T, wrap func(*tracked) V, unwrap func(V) *tracked) {
-	const n = 1000
-	var freed atomic.Int64
-	clock := clockwork.NewFakeClock()
-	c := mustNew(t, Options[int, V]{Shards: 1, Clock: clock, TTL: time.Hour})
-	fill := func() {
-		for i := range n {
-			v := &tracked{i: i}
-			runtime.AddCleanup(v, func(*atomic.Int64) { freed.Add(1) }, &freed)
-			c.Set(i, wrap(v))
-		}
-	}
-	all := func() {
-		for range 3 {
-			runtime.GC()
-		}
-		require.Zero(t, freed.Load(), "freed although stored")
-		for i := range n {
-			v, ok := c.Get(i)
-			require.True(t, ok && unwrap(v).i == i)
-		}
-	}
-	fill()
-	all()
-	for i := range n {
-		require.True(t, c.Delete(i))
-	}
-	collectUntil(t, &freed, n)
-	freed.Store(0)
-
-	fill()
-	all()
-	for i := range n {
-		c.Set(i, wrap(nil))
-	}
-	collectUntil(t, &freed, n)
-	freed.Store(0)
-
-	fill()
-	all()
-	clock.Advance(2 * time.Hour)
-	c.Flush()
-	collectUntil(t, &freed, n)
-	freed.Store(0)
-
-	fill()
-	all()
-	c.Clear()
-	collectUntil(t, &freed, n)
-	runtime.KeepAlive(c)
-}
-
-func Test_values_live_as_long_as_they_are_stored(t *testing.T) {
-	t.Run("pointer", func(t *testing.T) {
-		keepsAlive(t, func(v *tracked) *tracked { return v }, func(v *tracked) *tracked { return v })
-	})
-	t.Run("interface", func(t *testing.T) {
-		keepsAlive(t, func(v *tracked) any { return v }, func(v any) *tracked { return v.(*tracked) })
-	})
-	t.Run("slice", func(t *testing.T) {
-		keepsAlive(t, func(v *tracked) []*tracked { return []*tracked{v} }, func(v []*tracked) *tracked { return v[0] })
-	})
-	t.Run("function", func(t *testing.T) {
-		keepsAlive(t, func(v *tracked) func() *tracked { return func() *tracked { return v } }, func(v func() *tracked) *tracked { return v() })
-	})
-	t.Run("struct", func(t *testing.T) {
-		type pair struct {
-			n byte
-			v *tracked
-		}
-		keepsAlive(t, func(v *tracked) pair { return pair{1, v} }, func(v pair) *tracked { return v.v })
-	})
-	t.Run("boxed", func(t *testing.T) {
-		type large struct {
-			_ [5]uint64
-			v *tracked
-		}
-		keepsAlive(t, func(v *tracked) large { return large{v: v} }, func(v large) *tracked { return v.v })
-	})
-}
-
-// neverTorn lets readers look at a few keys while writers replace, remove and
-// store them again and the table grows and shrinks around them. Each value is
-// made of one number; whole says whether it is.
-func neverTorn[V any](t *testing.T, value func(i int) V, whole func(V) bool) {
-	t.Helper()
-	writes := 60_000
-	if testing.Short() {
-		writes = 10_000
-	}
-	const keys = 16
-	c := mustNew(t, Options[string, V]{Shards: 1, Clock: clockwork.NewFakeClock()})
-	names := make([]string, 1000)
-	for i := range names {
-		names[i] = stringKeys(i)
-		if i < keys {
-			c.Set(names[i], value(i))
-		}
-	}
-	var writers, readers sync.WaitGroup
-	var torn atomic.Int64
-	var done atomic.Bool
-	for w := range 2 {
-		writers.Add(1)
-		go func() {
-			defer writers.Done()
-			for i := range writes {
-				k := names[(i*7+w)%keys]
-				switch i % 16 {
-				case 14:
-					c.Delete(k)
-				case 15:
-					// Others come and go, so that segments are replaced.
-					for j := keys + 500*w; i%4096 == 15 && j < keys+400+500*w; j++ {
-						c.Set(names[j], value(j))
-					}
-					for j := keys + 500*w; i%4096 == 15 && j < keys+400+500*w; j++ {
-						c.Delete(names[j])
-					}
-				default:
-					c.Set(k, value(i))
-				}
-			}
-		}()
-	}
-	for r := range 2 {
-		readers.Add(1)
-		go func() {
-			defer readers.Done()
-			for i := r; !done.Load(); i++ {
-				if v, ok := c.Peek(names[i%keys]); ok && !whole(v) {
-					torn.Add(1)
-				}
-				if i%1000 == 0 {
-					for _, v := range c.All() {
-						if !whole(v) {
-							torn.Add(1)
-						}
-					}
-				}
-			}
-		}()
-	}
-	writers.Wait()
-	done.Store(true)
-	readers.Wait()
-	require.Zero(t, torn.Load(), "torn values")
-	check(t, c)
-}
-
-func Test_reads_are_never_torn(t *testing.T) {
-	t.Run("[2]uint64", func(t *testing.T) {
-		neverTorn(t, func(i int) [2]uint64 { return [2]uint64{uint64(i), ^uint64(i)} }, func(v [2]uint64) bool { return v[0] == ^v[1] })
-	})
-	t.Run("[4]uint64", func(t *testing.T) {
-		neverTorn(t, func(i int) [4]uint64 { return [4]uint64{uint64(i), uint64(i), uint64(i), uint64(i)} },
-			func(v [4]uint64) bool { return v[0] == v[1] && v[1] == v[2] && v[2] == v[3] })
-	})
-	t.Run("string", func(t *testing.T) {
-		neverTorn(t, func(i int) string { return strings.Repeat(string(rune('a'+i%26)), 1+i%26) }, func(v string) bool {
-			return len(v) > 0 && len(v) == 1+int(v[0]-'a') && strings.Count(v, v[:1]) == len(v)
-		})
-	})
-	t.Run("[2]string", func(t *testing.T) {
-		neverTorn(t, func(i int) [2]string { s := strconv.Itoa(i); return [2]string{s, s} }, func(v [2]string) bool { return v[0] == v[1] })
-	})
-	t.Run("any", func(t *testing.T) {
-		neverTorn(t, func(i int) any {
-			switch i % 3 {
-			case 0:
-				return int64(i)
-			case 1:
-				return "string " + strconv.Itoa(i)
-			}
-			return &labelled{"p", int32(i)}
-		}, func(v any) bool {
-			switch v := v.(type) {
-			case int64:
-				return v%3 == 0
-			case string:
-				return strings.HasPrefix(v, "string ")
-			case *labelled:
-				return v.s == "p" && v.n%3 == 2
-			}
-			return false
-		})
-	})
-	t.Run("padded", func(t *testing.T) {
-		neverTorn(t, func(i int) padded { return padded{byte(i), int64(i), byte(i)} }, func(v padded) bool { return v.c == v.a && byte(v.b) == v.a })
-	})
-	t.Run("[3]byte", func(t *testing.T) {
-		neverTorn(t, func(i int) [3]byte { return [3]byte{byte(i), byte(i), byte(i)} }, func(v [3]byte) bool { return v[0] == v[1] && v[1] == v[2] })
-	})
-	t.Run("boxed", func(t *testing.T) {
-		neverTorn(t, func(i int) (v [6]int) {
-			for j := range v {
-				v[j] = i
-			}
-			return v
-		}, func(v [6]int) bool {
-			return v[0] == v[1] && v[1] == v[2] && v[2] == v[3] && v[3] == v[4] && v[4] == v[5]
-		})
-	})
 }
 
 // Keys that differ in one byte, or in their length, with one hash for all: only

@@ -85,7 +85,14 @@ func (l *lines) give(number uint32) {
 	s.free |= 1 << (number % slabLines)
 	l.free++
 	l.used--
-	if s.free == allFree && l.free > fewLines+l.used/2 {
+	l.spare(n)
+	l.spare(l.first) // it may have been all free for long, while there were more in use
+}
+
+// spare gives up a slab if it is all free and there are more free lines than the queues are
+// likely to need.
+func (l *lines) spare(n uint32) {
+	if n != 0 && l.slabs[n-1].free == allFree && l.free > fewLines+l.used/2 {
 		l.giveUp(n)
 	}
 }
@@ -106,7 +113,8 @@ func (l *lines) grow() {
 }
 
 // giveUp drops a slab of which no line is in a queue. What records of them are in the wheel become
-// orphans; or stand, by chance, for a line that is the next to have the number, which does no harm.
+// orphans. One may look like that of a line that has the number later and waits for the same tick;
+// then the second of the two to come up finds that nothing waits, and is dropped.
 func (l *lines) giveUp(n uint32) {
 	l.unlink(n)
 	s := &l.slabs[n-1]

@@ -37,8 +37,9 @@ import (
 // that have arrived clearly more often than never go to main.
 //
 // When a shard comes to its bound first, nobody can tell its entries apart, and all are in small.
-// Until main has been full once, whatever comes out of small goes there: of a loop, those that
-// came first are as good as any, but only if they stay.
+// Until main has been full once, whatever comes out of small goes there, but for one in nine: of a
+// loop, those that came first are as good as any, but only if they stay. A larger bound later, by
+// Resize, does not begin that anew.
 //
 // A read only counts, up to three, in the marks of the bucket that it has before
 // it anyway, and not even that when the count is at its maximum. So reads of a
@@ -143,6 +144,7 @@ const (
 	trimPerWrite   = 4
 	unsweptAllowed = 64 // orphans that are no reason to sweep
 	looksPerVictim = 64 // records or buckets looked at until anything will do
+	fillPerVictim  = 8  // entries that fill main for the first time
 
 	foreseen = 8 // when a record is judged, the memory of the one so many later begins to be loaded: see touch
 
@@ -315,7 +317,7 @@ func (s *shard[K, V]) evict(soon, now int64) bool {
 			continue
 		}
 		if from == ofSmall {
-			if p, from, ok = s.better(p, by); !ok {
+			if p, from, ok = s.better(p, by, !o.filled && looks < fillPerVictim); !ok {
 				continue
 			}
 		}
@@ -343,21 +345,22 @@ func (s *shard[K, V]) candidate(from part, by int64) (spot, bool) {
 	return spot{}, false
 }
 
-// better lets an entry that is about to be evicted from small stay if main has room for it, and has
-// never been full or the entry has come clearly more often than never; or else if it has come
-// clearly more often than the one of main whose turn it is. It returns which one is to go, if there
-// is one.
-func (s *shard[K, V]) better(p spot, by int64) (worse spot, from part, ok bool) {
+// better lets an entry that is about to be evicted from small stay if main has room for it, and is
+// being filled or the entry has come clearly more often than never; or else if it has come clearly
+// more often than the one of main whose turn it is. It returns which one is to go, if there is one.
+func (s *shard[K, V]) better(p spot, by int64, filling bool) (worse spot, from part, ok bool) {
 	o := s.order
 	arrivals := o.history.arrivals(p.slot.hash)
-	if arrivals <= clearly && o.filled || expiresBy(p, by) {
+	if arrivals <= clearly && !filling || expiresBy(p, by) {
 		return p, ofSmall, true
 	}
 	if o.mainHasRoom(s.costIn(s.dir.Load().of(p.slot.hash), p)) {
 		s.promote(p)
 		return spot{}, ofSmall, false
 	}
-	o.filled = true
+	if o.mainCount > 0 {
+		o.filled = true
+	}
 	if arrivals <= clearly || o.mainCount == 0 {
 		return p, ofSmall, true
 	}

@@ -546,7 +546,7 @@ func (s *shard[K, V]) hasOrphans() bool {
 	awaited := s.awaited()
 	allowed := awaited / 4
 	if s.order != nil {
-		allowed = awaited
+		allowed = awaited / 2
 	}
 	return s.wheel.Len()-awaited > allowed+fewRecords
 }

@@ -80,7 +80,7 @@ import (
 // of a hash, that waits for a tick before the first deadline of the line's entries. When that
 // comes up, each of them that is there still expires or gets a record of its own, and so
 // does one that goes on to main, or is given another deadline. A line whose entries have all
-// gone keeps its record, and is filled again; the record will do for later deadlines. So
+// gone keeps its record, and is filled again as a rule; the record will do for later deadlines. So
 // where entries are evicted long before they would expire, the wheel has next to nothing to
 // do with them. What expires while it is in small costs one look-up more.
 //

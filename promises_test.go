@@ -252,6 +252,7 @@ func TestPromise09_CloseStopsEverythingAndTheDroppedAreCollected(t *testing.T) {
 		for range 2 {
 			require.NoError(t, c.Close())
 			require.Equal(t, 10, seen)
+			synctest.Wait() // what has said that it is done may still be on its way out
 			require.Zero(t, libraryGoroutines())
 		}
 		time.Sleep(time.Hour - 10*time.Second - 1)

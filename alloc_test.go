@@ -192,12 +192,13 @@ func filled[K comparable, V any](t *testing.T, ttl time.Duration, n int, key fun
 	return c
 }
 
-// The bytes per entry that a bound costs: queue, ghosts and all.
+// The bytes per entry that a bound costs: queue, ghosts and all; with as many shards as there are by
+// default on up to four processors.
 func TestABoundCostsAtMostTenBytesPerEntry(t *testing.T) {
 	if raceEnabled {
 		t.Skip("the race detector allocates")
 	}
-	const n = 200_000
+	const n, shards = 200_000, 16
 	heap := func(o wheelcache.Options[uint64, uint64]) uint64 {
 		var before, after runtime.MemStats
 		runtime.GC()
@@ -236,10 +237,10 @@ func TestABoundCostsAtMostTenBytesPerEntry(t *testing.T) {
 	}
 	kilobyte := func(uint64, uint64) int64 { return 1000 }
 	for _, ttl := range []time.Duration{0, time.Hour} {
-		without := mean(wheelcache.Options[uint64, uint64]{TTL: ttl})
+		without := mean(wheelcache.Options[uint64, uint64]{TTL: ttl, Shards: shards})
 		for name, o := range map[string]wheelcache.Options[uint64, uint64]{
-			"MaxEntries": {TTL: ttl, MaxEntries: n},
-			"MaxCost":    {TTL: ttl, MaxCost: n * 1000, Cost: kilobyte},
+			"MaxEntries": {TTL: ttl, Shards: shards, MaxEntries: n},
+			"MaxCost":    {TTL: ttl, Shards: shards, MaxCost: n * 1000, Cost: kilobyte},
 		} {
 			more := mean(o) - without
 			t.Logf("%.1f bytes per entry without a bound, %.1f more with %s, TTL %v", without, more, name, ttl)

@@ -540,8 +540,8 @@ func (s *shard[K, V]) tend() {
 	}
 }
 
-// hasOrphans reports whether there are too many. Where entries are evicted all the time,
-// so are orphans made: there are more before it is worth the work of a rebuild.
+// hasOrphans reports whether there are too many. Where entries are evicted all the time, so are
+// orphans made, and a rebuild looks up every record: there are more before it is worth that.
 func (s *shard[K, V]) hasOrphans() bool {
 	awaited := s.awaited()
 	allowed := awaited / 4
